@@ -1,0 +1,160 @@
+"""Loading ``rules/``: the shipped pages and tables, and the tables that a user adds."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from capaudit.knowledge import cache
+from capaudit.knowledge.operation import Operation
+from capaudit.knowledge.pages import PlainPage, build_rule, parse_page
+from capaudit.knowledge.rule import Rule
+from capaudit.knowledge.tables import PlainEntry, build, parse_table
+from capaudit.model import ConfigurationError, InputError
+
+Plain = tuple[tuple[tuple[str, PlainPage], ...], tuple[PlainEntry, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Everything that the audit knows about hazards and library operations.
+
+    ``operations`` maps every exact qualified name to its entry, ``families`` pairs the prefixes of
+    wildcard names (``os.path.``) with theirs, longest first. ``rules`` maps codes, ``rule_names``
+    maps kebab names and aliases to codes.
+    """
+
+    operations: dict[str, Operation]
+    families: tuple[tuple[str, Operation], ...]
+    rules: dict[str, Rule]
+    rule_names: dict[str, str]
+
+    def operation(self, name: str) -> Operation | None:
+        """The entry of a qualified name: the exact one, else the longest wildcard that covers it."""
+        found = self.operations.get(name)
+        if found is not None:
+            return found
+        for prefix, operation in self.families:
+            if name.startswith(prefix):
+                return operation
+        return None
+
+    def rule(self, selector: str) -> Rule | None:
+        """The rule with this code, name or alias; codes are accepted in any case."""
+        code = self.rule_names.get(selector, selector.upper())
+        return self.rules.get(code)
+
+    @property
+    def entries(self) -> tuple[Operation, ...]:
+        """Every entry once, ordered by its first name."""
+        unique = {id(entry): entry for entry in (*self.operations.values(), *(entry for _, entry in self.families))}
+        return tuple(sorted(unique.values(), key=lambda entry: entry.name))
+
+
+def rules_folder() -> Path:
+    """The folder of pages, ``operations`` and ``idioms``: inside the package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    inside = package / "rules"
+    return inside if inside.is_dir() else package.parent / "rules"
+
+
+def load(extra: Sequence[Path] = (), *, folder: Path | None = None, cache_folder: Path | None = None) -> Knowledge:
+    """Load the shipped knowledge and the user's ``extra`` tables.
+
+    ``folder`` replaces the shipped folder (tests), ``cache_folder`` the user's cache folder. Errors:
+    ``ConfigurationError`` with file and key for a table that does not validate or names an operation
+    twice, ``InputError`` for a file that cannot be read.
+    """
+    root = folder or rules_folder()
+    pages = [(path, _read(path)) for path in sorted(root.glob("*.md"))]
+    tables = [(path, _read(path)) for path in sorted((root / "operations").glob("*.toml"))]
+    if not pages or not tables:
+        raise InputError("the knowledge folder has no rule pages or no operation tables", place=str(root))
+    sources = [(f"{root.name}/{path.relative_to(root).as_posix()}", text) for path, text in (*pages, *tables)]
+    sources += [(_shown(path), _read(path)) for path in extra]
+
+    # Thousands of small immutable objects are born here and none dies: collection would be wasted work.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        key = cache.content_key((name, text.encode()) for name, text in sources)
+        plain = cast("Plain | None", cache.read(key, cache_folder))
+        if plain is None:
+            plain = _parse(sources, len(pages))
+            cache.write(key, plain, cache_folder)
+        return _assemble(plain, [str(path) for path, _ in pages])
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _parse(sources: list[tuple[str, str]], page_count: int) -> Plain:
+    pages = tuple((name, parse_page(text, name)) for name, text in sources[:page_count])
+    _reject_duplicate_rules(pages)
+    codes = frozenset(page[0] for _, page in pages)
+    entries: list[PlainEntry] = []
+    for name, text in sources[page_count:]:
+        entries.extend(parse_table(text, name, codes))
+    _reject_duplicate_operations(entries)
+    return pages, tuple(entries)
+
+
+def _assemble(plain: Plain, page_paths: list[str]) -> Knowledge:
+    pages, entries = plain
+    rules = [build_rule(page, path) for (_, page), path in zip(pages, page_paths, strict=True)]
+    rules.sort(key=lambda rule: rule.code)
+    operations: dict[str, Operation] = {}
+    families: list[tuple[str, Operation]] = []
+    for entry in entries:
+        operation = build(entry)
+        for name in operation.names:
+            if name.endswith("*"):
+                families.append((name[:-1], operation))
+            else:
+                operations[name] = operation
+    families.sort(key=lambda family: (-len(family[0]), family[0]))
+    return Knowledge(
+        operations,
+        tuple(families),
+        {rule.code: rule for rule in rules},
+        {name: rule.code for rule in rules for name in (rule.name, *rule.aliases)},
+    )
+
+
+def _reject_duplicate_rules(pages: Iterable[tuple[str, PlainPage]]) -> None:
+    seen: dict[str, str] = {}
+    for file, (code, name, _, _, _, _, aliases, _) in pages:
+        for text in (code, name, *aliases):
+            if text in seen:
+                raise ConfigurationError(f"{text!r} already belongs to {seen[text]}", place=file)
+            seen[text] = file
+
+
+def _reject_duplicate_operations(entries: Iterable[PlainEntry]) -> None:
+    seen: dict[str, str] = {}
+    for entry in entries:
+        names, table = entry[0], entry[-1]
+        for name in names:
+            if name in seen:
+                raise ConfigurationError(
+                    f"{name!r} already has an entry in {seen[name]}",
+                    place=f"{table}: op ({names[0]})",
+                    remedy="keep one entry per operation and put the difference into its cases",
+                )
+            seen[name] = table
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read the knowledge file: {error.strerror}", place=_shown(path)) from error
+    except UnicodeDecodeError as error:
+        raise InputError("the knowledge file is not UTF-8", place=_shown(path)) from error
+
+
+def _shown(path: Path) -> str:
+    return path.as_posix()
