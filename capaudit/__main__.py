@@ -1,0 +1,8 @@
+"""``python -m capaudit``: the same as the ``capaudit`` command."""
+
+import sys
+
+from capaudit.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
