@@ -1,0 +1,289 @@
+"""``[tool.capaudit]``: read once, validated strictly, handed on as one frozen value.
+
+An unknown key is an error that names the nearest known one: a misspelt ``per-file-ignore`` that is
+silently dropped would change verdicts without a trace.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from capaudit.model import Boundary, CaptureKind, ConfigurationError
+
+_CAPTURES: Final = get_args(CaptureKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The settings of one audit.
+
+    ``source`` is the file they were read from and ``root`` its folder, to which relative ``paths``,
+    ``exclude``, ``knowledge`` and ``evidence`` patterns and the patterns of ``per_file_ignores``
+    refer; both are ``None`` without a file. ``follow`` names installed packages that are read like
+    the user's own code. ``select``, ``ignore`` and ``extend_select`` hold selectors: a code
+    (``CAP103``), a name (``host-to-device-copy``) or a prefix of codes (``CAP1``); an empty
+    ``select`` means every rule. ``versions`` maps a library to the version to judge by.
+    """
+
+    source: Path | None = None
+    root: Path | None = None
+    paths: tuple[str, ...] = ()
+    follow: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    knowledge: tuple[str, ...] = ()
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    strict: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+    boundaries: tuple[Boundary, ...] = ()
+
+    def reports(self, code: str, name: str, file: Path) -> bool:
+        """Return whether a finding of this rule in this file is wanted.
+
+        Of ``select``, ``extend-select`` and ``ignore`` the most specific match decides (a full code
+        or name before a prefix, a long prefix before a short one), and ``ignore`` wins a tie. Meta
+        findings (CAP9xx) say how far the audit itself can be trusted, so a narrow ``select`` does
+        not hide them; only ``ignore`` does. ``file`` is absolute, or relative to the root.
+        """
+        open_to_all = not self.select or code.startswith("CAP9")
+        wanted = max(_specificity(self.select, code, name), 0 if open_to_all else -1)
+        wanted = max(wanted, _specificity(self.extend_select, code, name))
+        if wanted < 0 or _specificity(self.ignore, code, name) >= max(wanted, 1):
+            return False
+        relative = _relative_to(file, self.root)
+        return not any(
+            _specificity(selectors, code, name) > 0
+            for pattern, selectors in self.per_file_ignores.items()
+            if fnmatchcase(relative, pattern) or fnmatchcase(file.name, pattern)
+        )
+
+    def knowledge_files(self) -> tuple[Path, ...]:
+        """Return the files that the ``knowledge`` patterns name, sorted.
+
+        Errors: ``ConfigurationError`` for a pattern that matches no file, because knowledge that is
+        silently missing would change verdicts.
+        """
+        root = self.root or Path.cwd()
+        files: set[Path] = set()
+        for pattern in self.knowledge:
+            try:
+                matches = [root / pattern] if Path(pattern).is_absolute() else list(root.glob(pattern))
+            except (ValueError, NotImplementedError):
+                matches = []
+            matches = [match for match in matches if match.is_file()]
+            if not matches:
+                raise ConfigurationError(
+                    f"'tool.capaudit.knowledge' names {pattern!r}, which matches no file",
+                    place=str(self.source) if self.source else None,
+                    remedy=f"correct the pattern; it is relative to {root}",
+                )
+            files.update(matches)
+        return tuple(sorted(files))
+
+    @property
+    def selectors(self) -> tuple[str, ...]:
+        """Every selector that the configuration mentions, so that unknown ones can be refused."""
+        per_file = [selector for selectors in self.per_file_ignores.values() for selector in selectors]
+        return tuple(dict.fromkeys([*self.select, *self.ignore, *self.extend_select, *per_file]))
+
+
+def find_configuration(start: Path) -> Path | None:
+    """Return the nearest ``pyproject.toml`` with a ``[tool.capaudit]`` table, from ``start`` upwards.
+
+    Errors: ``ConfigurationError`` when a ``pyproject.toml`` on the way cannot be read.
+    """
+    folder = start.resolve()
+    if folder.is_file():
+        folder = folder.parent
+    for candidate in (folder, *folder.parents):
+        file = candidate / "pyproject.toml"
+        if file.is_file() and _table(_parse(file), file) is not None:
+            return file
+    return None
+
+
+def load_configuration(file: Path) -> Configuration:
+    """Read and validate the ``[tool.capaudit]`` table of one file; a file without it gives the defaults.
+
+    Errors: ``ConfigurationError`` with the file, the key and the nearest valid key or the wanted type.
+    """
+    reader = _Reader(file)
+    table = _table(_parse(file), file)
+    return reader.configuration({} if table is None else table)
+
+
+def _parse(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"the configuration cannot be read: {error.strerror or error}",
+            place=str(file),
+            remedy="name another file with --config, or leave configuration out with --isolated",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"the configuration is not UTF-8 text (byte {error.start})", place=str(file), remedy="save it as UTF-8"
+        ) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        detail = "tables or arrays are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigurationError(
+            f"the configuration is not valid TOML: {detail}",
+            place=str(file),
+            remedy="correct the TOML, or leave configuration out with --isolated",
+        ) from error
+
+
+def _table(document: dict[str, Any], file: Path) -> dict[str, Any] | None:
+    tool = document.get("tool", {})
+    if not isinstance(tool, dict) or "capaudit" not in tool:
+        return None
+    table = tool["capaudit"]
+    if not isinstance(table, dict):
+        raise _wrong(file, "tool.capaudit", "a table", table)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Turns the plain table into values; every complaint carries the file and the full key."""
+
+    file: Path
+
+    def configuration(self, table: dict[str, Any]) -> Configuration:
+        values = self._read(table, "tool.capaudit", _KEYS)
+        return Configuration(source=self.file, root=self.file.resolve().parent, **values)
+
+    def _read(self, table: dict[str, Any], where: str, keys: Mapping[str, _Key]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, value in table.items():
+            known = keys.get(key)
+            if known is None:
+                raise self._unknown(f"{where}.{key}", key, keys)
+            field_name, read = known
+            values[field_name] = read(self, f"{where}.{key}", value)
+        return values
+
+    def _unknown(self, full_key: str, key: str, keys: Iterable[str]) -> ConfigurationError:
+        # Underscores for dashes is the usual slip, so compare with them made equal.
+        near = difflib.get_close_matches(key.replace("_", "-").lower(), list(keys), n=1, cutoff=0.5)
+        remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(keys))}"
+        return ConfigurationError(f"unknown key {full_key!r}", place=str(self.file), remedy=remedy)
+
+    def flag(self, key: str, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise _wrong(self.file, key, "true or false", value)
+        return value
+
+    def text(self, key: str, value: object) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise _wrong(self.file, key, "a non-empty string", value)
+        return value
+
+    def texts(self, key: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise _wrong(self.file, key, "a list of strings", value)
+        return tuple(self.text(f"{key}[{index}]", item) for index, item in enumerate(value))
+
+    def text_table(self, key: str, value: object) -> dict[str, str]:
+        if not isinstance(value, dict):
+            raise _wrong(self.file, key, "a table of strings", value)
+        return {name: self.text(f"{key}.{name}", item) for name, item in value.items()}
+
+    def texts_table(self, key: str, value: object) -> dict[str, tuple[str, ...]]:
+        if not isinstance(value, dict):
+            raise _wrong(self.file, key, "a table of lists of strings", value)
+        return {name: self.texts(f'{key}."{name}"', item) for name, item in value.items()}
+
+    def capture(self, key: str, value: object) -> str:
+        if value not in _CAPTURES:
+            raise _wrong(self.file, key, "one of " + ", ".join(f'"{kind}"' for kind in _CAPTURES), value)
+        return str(value)
+
+    def boundaries(self, key: str, value: object) -> tuple[Boundary, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise _wrong(self.file, key, f"an array of tables, written [[{key}]]", value)
+        boundaries = tuple(self._boundary(f"{key}[{index}]", item) for index, item in enumerate(value))
+        names = [boundary.name for boundary in boundaries]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise ConfigurationError(
+                    f"{key}[{index}]: a second boundary is named {name!r}",
+                    place=str(self.file),
+                    remedy="give each boundary a name of its own",
+                )
+        return boundaries
+
+    def _boundary(self, where: str, table: dict[str, Any]) -> Boundary:
+        values = self._read(table, where, _BOUNDARY_KEYS)
+        entry = values.get("entry")
+        if entry is None:
+            raise ConfigurationError(
+                f"{where} has no 'entry'",
+                place=str(self.file),
+                remedy='add entry = "package.module:Class.method" or "package.module:function"',
+            )
+        return Boundary(**{"name": entry, "capture": "torch", "origin": "configuration", **values})
+
+
+_Key = tuple[str, Callable[[_Reader, str, object], object]]
+
+_BOUNDARY_KEYS: Final[Mapping[str, _Key]] = {
+    "name": ("name", _Reader.text),
+    "entry": ("entry", _Reader.text),
+    "capture": ("capture", _Reader.capture),
+    "completion-owned": ("completion_owned", _Reader.texts),
+    "cold-path": ("cold_path", _Reader.texts),
+    "carriers": ("carriers", _Reader.texts),
+    "exclude": ("exclude", _Reader.texts),
+}
+
+_KEYS: Final[Mapping[str, _Key]] = {
+    "paths": ("paths", _Reader.texts),
+    "follow": ("follow", _Reader.texts),
+    "exclude": ("exclude", _Reader.texts),
+    "knowledge": ("knowledge", _Reader.texts),
+    "select": ("select", _Reader.texts),
+    "ignore": ("ignore", _Reader.texts),
+    "extend-select": ("extend_select", _Reader.texts),
+    "per-file-ignores": ("per_file_ignores", _Reader.texts_table),
+    "strict": ("strict", _Reader.flag),
+    "versions": ("versions", _Reader.text_table),
+    "evidence": ("evidence", _Reader.texts),
+    "boundary": ("boundaries", _Reader.boundaries),
+}
+
+
+def _wrong(file: Path, key: str, wanted: str, value: object) -> ConfigurationError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return ConfigurationError(f"{key!r} is {shown}", place=str(file), remedy=f"it must be {wanted}")
+
+
+def _specificity(selectors: Iterable[str], code: str, name: str) -> int:
+    """Return how exactly the best selector names the rule: -1 not at all, 100 in full, else the prefix's length."""
+    best = -1
+    for selector in selectors:
+        if selector in (code, name):
+            return 100
+        if code.startswith(selector):
+            best = max(best, len(selector))
+    return best
+
+
+def _relative_to(file: Path, root: Path | None) -> str:
+    if root is not None and file.is_absolute():
+        try:
+            return file.resolve().relative_to(root).as_posix()
+        except ValueError:
+            return file.as_posix()
+    return file.as_posix()

@@ -1,0 +1,80 @@
+"""The JSON report, ``capaudit-report/1``: documented in the README, for programs to read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from capaudit import __version__
+from capaudit.model import Boundary, Finding, Operation, Result, Statistics
+from capaudit.report.options import RenderOptions
+
+SCHEMA: Final = "capaudit-report/1"
+
+
+def render(result: Result, options: RenderOptions) -> str:
+    """Return the report as indented JSON. ``statistics.seconds`` is null unless wall time was asked for."""
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "tool": {"name": "capaudit", "version": __version__},
+        "boundaries": [_boundary(boundary) for boundary in result.boundaries],
+        "findings": [_finding(finding) for finding in result.findings],
+    }
+    if options.operations:
+        document["operations"] = [_operation(operation) for operation in result.operations]
+    document["statistics"] = _statistics(result.statistics, options)
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _boundary(boundary: Boundary) -> dict[str, Any]:
+    return {
+        "name": boundary.name,
+        "entry": boundary.entry,
+        "capture": boundary.capture,
+        "origin": boundary.origin,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "class": finding.ownership.value,
+        "hazard": finding.hazard,
+        "file": finding.place.file,
+        "line": finding.place.line,
+        "end_line": finding.place.end_line,
+        "column": finding.place.column,
+        "message": finding.message,
+        "confidence": finding.confidence.value,
+        "boundary": finding.boundary,
+        "call_path": [{"function": hop.function, "file": hop.file, "line": hop.line} for hop in finding.call_path],
+        "why": list(finding.why),
+        "remedy": finding.remedy,
+        "fingerprint": finding.fingerprint,
+        "evidence": finding.evidence.value,
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    return {
+        "class": operation.ownership.value,
+        "hazard": operation.hazard,
+        "file": operation.place.file,
+        "line": operation.place.line,
+        "column": operation.place.column,
+        "owner": operation.owner,
+        "name": operation.name,
+        "boundary": operation.boundary,
+    }
+
+
+def _statistics(statistics: Statistics, options: RenderOptions) -> dict[str, Any]:
+    return {
+        "files": statistics.files,
+        "functions_reachable": statistics.functions_reachable,
+        "operations": statistics.operations,
+        "by_class": dict(sorted(statistics.by_class.items())),
+        "unresolved": statistics.unresolved,
+        "seconds": round(statistics.seconds, 3) if options.statistics else None,
+    }

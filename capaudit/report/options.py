@@ -1,0 +1,23 @@
+"""What a caller may ask of a renderer, the same for every format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RenderOptions:
+    """``working_directory`` is what the result's file names are relative to; code frames are read there.
+
+    ``operations`` adds every classified operation, ``statistics`` the wall time (without it the same
+    input gives the same bytes), ``verbose`` lists what is otherwise only counted, ``color`` allows
+    terminal colours. ``strict`` says that unresolved calls fail the run, so that the summary can tell.
+    """
+
+    working_directory: Path = field(default_factory=Path.cwd)
+    operations: bool = False
+    statistics: bool = False
+    verbose: bool = False
+    color: bool = False
+    strict: bool = False

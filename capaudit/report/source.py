@@ -1,0 +1,71 @@
+"""Source lines for code frames, read from where the audit found them and made safe for a terminal."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capaudit.model import Place
+
+
+@dataclass(slots=True)
+class SourceLines:
+    """Lines of source files, read at most once per report."""
+
+    folder: Path
+    _files: dict[str, list[str]] = field(default_factory=dict)
+
+    def line(self, file: str, number: int) -> str | None:
+        """Return one line without its line break, or ``None`` when the file or line is not there (any more)."""
+        if file not in self._files:
+            self._files[file] = _read(self.folder / file)
+        lines = self._files[file]
+        return lines[number - 1] if 0 < number <= len(lines) else None
+
+
+def frame(line: str, place: Place) -> tuple[str, str]:
+    """Return the first line of a place as it is shown, and the carets that mark the place below it.
+
+    A place that goes on over several lines is marked to the end of its first one.
+    """
+    start = min(place.column - 1, len(line))
+    stop = place.end_column - 1 if place.end_line == place.line else len(line.rstrip())
+    before, marked = printable(line[:start]), printable(line[start : max(stop, start + 1)])
+    shown = printable(line).rstrip()
+    indent = len(shown) - len(shown.lstrip())
+    return shown[indent:], " " * (_width(before) - indent) + "^" * max(_width(marked), 1)
+
+
+def printable(text: str) -> str:
+    """Return the text with tabs as four blanks and control characters replaced: source must not steer a terminal."""
+    return "".join(character if _harmless(character) else "\N{REPLACEMENT CHARACTER}" for character in text.expandtabs(4))
+
+
+def _harmless(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _width(text: str) -> int:
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return []  # the frame is left out; the finding itself stands
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        encoding = "utf-8"
+    # Only the line breaks that Python counts: str.splitlines also breaks at form feeds and U+2028.
+    return data.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
