@@ -17,8 +17,8 @@ from capaudit.model import CaptureKind
 Word = tuple[str, bool]
 """One predicate word and whether it was negated: ``("0d", False)`` for ``0d``, ``("device", True)`` for ``!device``."""
 
-Kind = Literal["device", "host"]
-"""``host``: a call that touches no device by itself, such as ``os.path.join``."""
+Kind = Literal["device", "host", "attribute"]
+"""``host``: a call that touches no device by itself, such as ``os.path.join``; ``attribute``: read without a call."""
 
 PREDICATE_WORDS: Final = frozenset(
     [
@@ -121,13 +121,15 @@ class Case:
     """One condition of an operation and its verdict; the first case that holds decides.
 
     ``when`` pairs a parameter (or ``*``, any argument; ``receiver``, the object) with the words that
-    must all hold for it. ``capture`` lists the capture kinds that the case speaks about (empty: all),
+    must all hold for it. ``result`` replaces the operation's own result when the case decides.
+    ``capture`` lists the capture kinds that the case speaks about (empty: all),
     ``inferred`` names the source when no run stands behind the case.
     """
 
     when: tuple[tuple[str, tuple[Word, ...]], ...]
     hazard: str | None
     ok: bool
+    result: ResultSpec | None
     why: str
     remedy: str
     versions: VersionRange | None
@@ -140,7 +142,8 @@ class Case:
 class Operation:
     """One entry of an operation table, under one of its qualified names.
 
-    ``names`` lists all names of the entry, ``name`` is the first of them. ``hazard`` or
+    ``names`` lists all names of the entry, ``name`` is the first of them. ``params`` is the positional
+    order; ``*size`` gathers the positional rest and is called ``size`` in conditions. ``hazard`` or
     ``ownership`` decide when no case holds; with neither the operation is graph-eligible device
     work, or host work when ``kind`` is ``host``. ``library`` and ``versions`` say which releases
     the entry describes; ``table`` is the file it came from.

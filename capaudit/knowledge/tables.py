@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from capaudit.knowledge.operation import Case, Kind, Operation, check_effect, parse_result, parse_words
 from capaudit.knowledge.versions import VersionRange, parse_range
 from capaudit.model import CaptureKind, ConfigurationError
 
-PlainCase = tuple[tuple[tuple[str, str], ...], str, bool, str, str, str, tuple[str, ...], tuple[str, ...], str]
+PlainCase = tuple[tuple[tuple[str, str], ...], str, bool, str, str, str, str, tuple[str, ...], tuple[str, ...], str]
 PlainEntry = tuple[
     tuple[str, ...], str, str, tuple[str, ...], str, tuple[PlainCase, ...], str, str, str, tuple[str, ...],
     str, str, tuple[str, ...], str, str,
@@ -41,7 +41,9 @@ _ENTRY_KEYS = frozenset(
         "versions",
     ]
 )
-_CASE_KEYS = frozenset(["when", "hazard", "ok", "why", "remedy", "versions", "capture", "evidence", "inferred"])
+_CASE_KEYS = frozenset(
+    ["when", "hazard", "ok", "result", "why", "remedy", "versions", "capture", "evidence", "inferred"]
+)
 
 
 def parse_table(text: str, file: str, codes: Collection[str]) -> tuple[PlainEntry, ...]:
@@ -72,22 +74,22 @@ def _entry(node: _Node, library: str, versions: str, about: str, file: str, code
         if not all(part.isidentifier() or part == "*" for part in name.split(".")) or "*" in name[:-1]:
             node.fail("names", f"{name!r} is not a dotted name (a trailing * stands for the rest)")
     params = node.texts("params")
-    known = {*params, "*", "receiver"}
+    known = {*(parameter.lstrip("*") for parameter in params), "*", "receiver"}
     cases = tuple(_case(child, known, codes) for child in node.children("cases"))
     result = node.checked("result", parse_result)
     referenced = parse_result(result).name if result.startswith("arg:") else ""
-    if referenced and referenced not in params:
+    if referenced and referenced not in known:
         node.fail("result", f"there is no parameter {referenced!r}")
     effects = node.texts("effect")
     for effect in effects:
         node.check("effect", check_effect, effect)
-        if effect.startswith("writes:") and effect[len("writes:") :] not in params:
+        if effect.startswith("writes:") and effect[len("writes:") :] not in known:
             node.fail("effect", f"{effect!r} names no parameter")
     hazard = node.choice("hazard", codes)
     ownership = node.choice("class", _OWNERSHIPS)
     if hazard and ownership:
         node.fail("class", "a hazard is always of the class rejected; give one of the two")
-    kind = node.choice("kind", ("host", "device")) or "device"
+    kind = node.choice("kind", get_args(Kind)) or "device"
     return (
         names,
         library,
@@ -133,6 +135,7 @@ def _case(node: _Node, known: set[str], codes: Collection[str]) -> PlainCase:
         tuple(conditions),
         hazard,
         ok,
+        node.checked("result", parse_result),
         node.text("why"),
         node.text("remedy"),
         versions,
@@ -167,11 +170,12 @@ def build(entry: PlainEntry) -> Operation:
 
 
 def _build_case(case: PlainCase) -> Case:
-    when, hazard, ok, why, remedy, versions, capture, evidence, inferred = case
+    when, hazard, ok, result, why, remedy, versions, capture, evidence, inferred = case
     return Case(
         tuple((parameter, parse_words(words)) for parameter, words in when),
         hazard or None,
         ok,
+        parse_result(result) if result else None,
         why,
         remedy,
         _range(versions),
