@@ -13,7 +13,10 @@ SCHEMA: Final = "capaudit-report/1"
 
 
 def render(result: Result, options: RenderOptions) -> str:
-    """Return the report as indented JSON. ``statistics.seconds`` is null unless wall time was asked for."""
+    """Return the report as indented ASCII JSON, so that neither a locale nor an odd file name can break it.
+
+    ``statistics.seconds`` is null unless wall time was asked for.
+    """
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "tool": {"name": "capaudit", "version": __version__},
@@ -23,7 +26,7 @@ def render(result: Result, options: RenderOptions) -> str:
     if options.operations:
         document["operations"] = [_operation(operation) for operation in result.operations]
     document["statistics"] = _statistics(result.statistics, options)
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _boundary(boundary: Boundary) -> dict[str, Any]:
@@ -64,8 +67,6 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "line": operation.place.line,
         "column": operation.place.column,
         "owner": operation.owner,
-        "name": operation.name,
-        "boundary": operation.boundary,
     }
 
 

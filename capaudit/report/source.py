@@ -31,17 +31,20 @@ def frame(line: str, place: Place) -> tuple[str, str]:
 
     A place that goes on over several lines is marked to the end of its first one.
     """
-    start = min(place.column - 1, len(line))
-    stop = place.end_column - 1 if place.end_line == place.line else len(line.rstrip())
-    before, marked = printable(line[:start]), printable(line[start : max(stop, start + 1)])
     shown = printable(line).rstrip()
     indent = len(shown) - len(shown.lstrip())
-    return shown[indent:], " " * (_width(before) - indent) + "^" * max(_width(marked), 1)
+    start = min(max(place.column - 1, 0), len(line))
+    stop = place.end_column - 1 if place.end_line == place.line else len(line.rstrip())
+    # Widths are taken from the start of the line, because a tab's width depends on where it stands.
+    before, until = _width(printable(line[:start])), _width(printable(line[:stop]))
+    return shown[indent:], " " * max(before - indent, 0) + "^" * max(until - before, 1)
 
 
 def printable(text: str) -> str:
     """Return the text with tabs as four blanks and control characters replaced: source must not steer a terminal."""
-    return "".join(character if _harmless(character) else "\N{REPLACEMENT CHARACTER}" for character in text.expandtabs(4))
+    return "".join(
+        character if _harmless(character) else "\N{REPLACEMENT CHARACTER}" for character in text.expandtabs(4)
+    )
 
 
 def _harmless(character: str) -> bool:

@@ -1,0 +1,155 @@
+"""Options that several commands share, and how they become the options of one audit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from capaudit.audit.configuration import Configuration, find_configuration, load_configuration
+from capaudit.model import CaptureKind, InputError
+
+if TYPE_CHECKING:
+    from capaudit.audit import AuditOptions
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_SHARED = (
+    click.argument("paths", nargs=-1, metavar="[PATHS]...", type=click.Path()),
+    click.option(
+        "--entry",
+        "entries",
+        multiple=True,
+        metavar="ENTRY",
+        help="Audit from this function: pkg.mod:Class.method, pkg.mod:function or path/file.py:Class.method. "
+        "Repeatable; replaces declared boundaries.",
+    ),
+    click.option(
+        "--capture",
+        type=click.Choice(["torch", "warp", "shared"]),
+        help="Who starts the capture at --entry (shared: Torch, registered with Warp).",
+    ),
+    click.option("--config", metavar="FILE", type=click.Path(), help="Read [tool.capaudit] from this file."),
+    click.option("--isolated", is_flag=True, help="Ignore every pyproject.toml."),
+)
+
+
+def audit_arguments(command: _F) -> _F:
+    """Add PATHS, --entry, --capture, --config and --isolated to a command."""
+    for decorate in reversed(_SHARED):
+        command = decorate(command)
+    return command
+
+
+def output_option(formats: tuple[str, ...]) -> Callable[[_F], _F]:
+    """Add ``--output FORMAT[:FILE]``, repeatable."""
+    return click.option(
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FORMAT[:FILE]",
+        help=f"Write {', '.join(formats)} to stdout or to a file. Repeatable.",
+    )
+
+
+def prepare(
+    paths: tuple[str, ...],
+    entries: tuple[str, ...],
+    capture: CaptureKind | None,
+    config: str | None,
+    isolated: bool,
+) -> AuditOptions:
+    """Return the audit's options from the shared ones.
+
+    Without PATHS the configured ``paths`` are taken, without those the working directory. Errors:
+    ``InputError`` for a path that is missing or unreadable, ``ConfigurationError`` as its reader says.
+    """
+    from capaudit.audit import AuditOptions
+
+    if capture is not None and not entries:
+        raise click.UsageError("--capture says how the capture at --entry is started; give --entry too.")
+    roots = [Path(path) for path in paths]
+    for root in roots:
+        _require_readable(root)
+    configuration = configure(_common_folder(roots), config, isolated)
+    if not roots:
+        folder = configuration.root or Path.cwd()
+        roots = [folder / path for path in configuration.paths] or [Path()]
+        for root in roots:
+            _require_readable(root)
+    return AuditOptions(
+        paths=tuple(roots),
+        entries=entries,
+        capture=capture,
+        configuration=configuration,
+        working_directory=Path.cwd(),
+    )
+
+
+def configure(start: Path, config: str | None, isolated: bool) -> Configuration:
+    """Return the configuration that applies at ``start``: the named file, else the nearest, else the defaults."""
+    if isolated and config is not None:
+        raise click.UsageError("--isolated ignores configuration files and --config names one; give one of them.")
+    if isolated:
+        return Configuration()
+    file = Path(config) if config is not None else find_configuration(start)
+    return Configuration() if file is None else load_configuration(file)
+
+
+def with_selection(
+    configuration: Configuration,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    extend_select: tuple[str, ...],
+) -> Configuration:
+    """Return the configuration with the command line's selectors: --select replaces, the others add.
+
+    Errors: ``InputError`` for a selector that fits no rule, with the nearest one.
+    """
+    merged = replace(
+        configuration,
+        select=split(select) or configuration.select,
+        ignore=(*configuration.ignore, *split(ignore)),
+        extend_select=(*configuration.extend_select, *split(extend_select)),
+    )
+    if not merged.selectors:
+        return merged
+    from capaudit.cli.selectors import canonical
+
+    canon = canonical(merged.selectors, merged.source)
+    return replace(
+        merged,
+        select=tuple(canon[selector] for selector in merged.select),
+        ignore=tuple(canon[selector] for selector in merged.ignore),
+        extend_select=tuple(canon[selector] for selector in merged.extend_select),
+        per_file_ignores={
+            pattern: tuple(canon[selector] for selector in selectors)
+            for pattern, selectors in merged.per_file_ignores.items()
+        },
+    )
+
+
+def split(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ``("CAP1", "CAP202")`` for ``("CAP1,CAP202",)``: selectors may be repeated or joined by commas."""
+    return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+def _common_folder(roots: list[Path]) -> Path:
+    if not roots:
+        return Path.cwd()
+    return Path(os.path.commonpath([root.resolve() for root in roots]))
+
+
+def _require_readable(root: Path) -> None:
+    try:
+        exists = root.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or with a null byte
+        raise InputError(f"{str(root)!r} cannot be used as a path: {error}") from error
+    if not exists:
+        raise InputError("there is no such file or folder", place=str(root), remedy="check the path")
+    if not os.access(root, os.R_OK | (os.X_OK if root.is_dir() else 0)):
+        raise InputError("it cannot be read: permission denied", place=str(root), remedy="grant read access to it")

@@ -1,0 +1,157 @@
+"""The report for people: findings grouped by boundary, each with the reason, the way there and a way out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from capaudit.model import Boundary, EvidenceVerdict, Finding, OwnershipClass, Place, Result, UnresolvedCall
+from capaudit.report.options import RenderOptions
+from capaudit.report.source import SourceLines, frame, printable
+from capaudit.report.words import NO_BOUNDARY, boundary_line, class_counts, count, name_counts
+
+_RED, _YELLOW, _CYAN, _BOLD, _DIM = "31", "33", "36", "1", "2"
+_SHOWN_UNRESOLVED = 5
+
+
+def render(result: Result, options: RenderOptions) -> str:
+    """Return the whole report, ending with the summary."""
+    return "\n".join(_Text(result, options).lines()) + "\n"
+
+
+class _Text:
+    def __init__(self, result: Result, options: RenderOptions) -> None:
+        self.result = result
+        self.options = options
+        self.sources = SourceLines(options.working_directory)
+
+    def lines(self) -> Iterator[str]:
+        names = [boundary.name for boundary in self.result.boundaries]
+        for boundary in self.result.boundaries:
+            yield from self.boundary(boundary)
+        # Meta findings such as an unparsable file belong to no boundary.
+        apart = [finding for finding in self.result.findings if finding.boundary not in names]
+        if apart:
+            yield self.paint("about the audit itself", _BOLD)
+            yield ""
+            for finding in apart:
+                yield from self.finding(finding)
+        yield from self.unresolved()
+        yield from self.pruned()
+        yield from self.summary()
+
+    def boundary(self, boundary: Boundary) -> Iterator[str]:
+        findings = [finding for finding in self.result.findings if finding.boundary == boundary.name]
+        yield self.paint(f"boundary {boundary.name}", _BOLD) + f": {printable(boundary_line(boundary))}"
+        if not findings:
+            yield "  no findings"
+        yield ""
+        for finding in findings:
+            yield from self.finding(finding)
+
+    def finding(self, finding: Finding) -> Iterator[str]:
+        place = finding.place
+        color = _RED if finding.ownership is OwnershipClass.REJECTED else _YELLOW
+        where = self.paint(f"{printable(place.file)}:{place.line}:{place.column}", _BOLD)
+        rule = self.paint(f"{finding.code}[{finding.name}]", color)
+        yield f"{where}: {rule} {printable(finding.message)} ({finding.confidence.value})"
+        yield from self.frame(place, color)
+        yield from self.labelled("reached by", _call_path(finding))
+        yield from self.labelled("because", finding.why)
+        yield from self.labelled("instead", (finding.remedy,) if finding.remedy else ())
+        for related in finding.related:
+            spot = related.place
+            yield from self.labelled("see also", (f"{spot.file}:{spot.line}:{spot.column}: {related.message}",))
+            yield from self.frame(spot, _CYAN)
+        if finding.evidence is not EvidenceVerdict.NOT_PROBED:
+            yield from self.labelled("evidence", (finding.evidence.value,))
+        yield ""
+
+    def frame(self, place: Place, color: str) -> Iterator[str]:
+        line = self.sources.line(place.file, place.line)
+        if line is None or not line.strip():
+            return
+        code, carets = frame(line, place)
+        number = str(place.line)
+        bar = self.paint("|", _DIM)
+        yield f"  {number} {bar} {code}"
+        yield f"  {' ' * len(number)} {bar} {self.paint(carets, color)}"
+
+    def labelled(self, label: str, texts: tuple[str, ...]) -> Iterator[str]:
+        for index, text in enumerate(texts):
+            head = f"{label}:" if index == 0 else ""
+            yield f"  {self.paint(f'{head:<11}', _CYAN)} {printable(text)}"
+
+    def unresolved(self) -> Iterator[str]:
+        calls = self.result.unresolved
+        if not calls:
+            return
+        groups = _ranked(calls)
+        shown = groups if self.options.verbose else groups[:_SHOWN_UNRESOLVED]
+        yield self.paint(f"{count(len(calls), 'call')} could not be resolved and count as nothing else", _BOLD)
+        yield from (f"  {printable(line)}" for group in shown for line in self.group(group))
+        if len(shown) < len(groups):
+            yield f"  and {count(len(groups) - len(shown), 'more place')} to settle (--verbose lists all)"
+        yield ""
+
+    def group(self, calls: list[UnresolvedCall]) -> Iterator[str]:
+        first = calls[0]
+        yield f"{first.settle} (settles {count(len(calls), 'call')}), for example"
+        for call in calls if self.options.verbose else calls[:1]:
+            yield f"    {call.place.file}:{call.place.line}:{call.place.column}: {call.text}"
+
+    def pruned(self) -> Iterator[str]:
+        branches = self.result.pruned
+        if not branches:
+            return
+        reasons = Counter(branch.reason for branch in branches)
+        yield self.paint(f"{count(len(branches), 'branch', 'branches')} left out", _BOLD)
+        if self.options.verbose:
+            for branch in branches:
+                yield f"  {printable(branch.place.file)}:{branch.place.line}: {printable(branch.reason)}"
+        else:
+            for reason, number in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_UNRESOLVED]:
+                yield f"  {number} x {printable(reason)}"
+            yield "  (--verbose lists every branch)"
+        yield ""
+
+    def summary(self) -> Iterator[str]:
+        result, statistics = self.result, self.result.statistics
+        if not result.boundaries:
+            yield NO_BOUNDARY.rstrip()
+        boundaries = count(len(result.boundaries), "boundary", "boundaries")
+        if result.findings:
+            names = name_counts(finding.name for finding in result.findings)
+            yield self.paint(f"{count(len(result.findings), 'finding')} in {boundaries}", _BOLD) + f": {names}"
+        elif result.boundaries:
+            yield self.paint(f"no findings in {boundaries}", _BOLD)
+        yield (
+            f"operations: {class_counts(statistics.by_class)}; "
+            f"{count(statistics.functions_reachable, 'function')} reached, {count(statistics.files, 'file')} read"
+        )
+        if statistics.unresolved and self.options.strict:
+            yield f"--strict: {count(statistics.unresolved, 'unresolved operation')} fail the check"
+        if self.options.statistics:
+            yield f"{count(statistics.calls, 'call')} examined in {statistics.seconds:.2f} s"
+        if result.findings:
+            yield f"`capaudit explain {result.findings[0].code}` tells more about a rule."
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self.options.color and text.strip() else text
+
+
+def _call_path(finding: Finding) -> tuple[str, ...]:
+    """Return the hops as lines: the entry with its definition, then each function with the call that enters it."""
+    lines = []
+    for index, hop in enumerate(finding.call_path):
+        arrow, verb = ("", "defined") if index == 0 else ("-> ", "called")
+        lines.append(f"{arrow}{hop.function}  ({verb} at {hop.file}:{hop.line})")
+    return tuple(lines)
+
+
+def _ranked(calls: tuple[UnresolvedCall, ...]) -> list[list[UnresolvedCall]]:
+    """Group calls by what would settle them, the most rewarding first."""
+    groups: dict[str, list[UnresolvedCall]] = {}
+    for call in calls:
+        groups.setdefault(call.settle, []).append(call)
+    return sorted(groups.values(), key=lambda group: (-len(group), group[0].settle))

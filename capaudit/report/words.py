@@ -1,0 +1,39 @@
+"""Small wording that the text formats share: counts, places, who declared a boundary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from capaudit.model import Boundary, OwnershipClass
+
+CLASS_ORDER = tuple(ownership.value for ownership in OwnershipClass)
+
+
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """Return ``1 finding`` or ``3 findings``."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def class_counts(by_class: Mapping[str, int]) -> str:
+    """Return the counts per ownership class in their fixed order, zeros included: a missing class would hide."""
+    return ", ".join(f"{by_class.get(name, 0)} {name}" for name in CLASS_ORDER)
+
+
+def name_counts(names: Iterable[str]) -> str:
+    """Return ``3 host-scalar-read, 1 dynamic-compaction``, the most frequent first."""
+    ranked = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{number} {name}" for name, number in ranked)
+
+
+def boundary_line(boundary: Boundary) -> str:
+    """Return what the boundary is and why it was audited, in one line."""
+    place = f" at {boundary.file}:{boundary.line}" if boundary.file else ""
+    return f"{boundary.entry}{place} ({boundary.capture} capture; {boundary.origin})"
+
+
+NO_BOUNDARY = (
+    "No capture boundary was found, so nothing was audited.\n"
+    "Declare one: --entry package.module:Class.method, `# capaudit: boundary` on its def,\n"
+    "@capaudit.boundary, or [[tool.capaudit.boundary]] in pyproject.toml.\n"
+)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+
+from capaudit import __version__
+from capaudit.report import RenderOptions, render
+from tests.report.sample import sample
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer", "minimum": 0}
+
+
+def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [key for key in properties if key not in optional],
+        "additionalProperties": False,
+    }
+
+
+CLASSES = {"enum": ["graph-eligible", "completion-owned", "cold-path", "rejected", "unresolved"]}
+HAZARD = {"type": ["string", "null"]}
+SCHEMA = closed(
+    {
+        "schema": {"const": "capaudit-report/1"},
+        "tool": closed({"name": {"const": "capaudit"}, "version": {"const": __version__}}),
+        "boundaries": {
+            "type": "array",
+            "items": closed(
+                {"name": TEXT, "entry": TEXT, "capture": {"enum": ["torch", "warp", "shared"]}, "origin": TEXT}
+            ),
+        },
+        "findings": {
+            "type": "array",
+            "items": closed(
+                {
+                    "code": {"type": "string", "pattern": "^CAP[0-9]{3}$"},
+                    "name": TEXT,
+                    "class": CLASSES,
+                    "hazard": HAZARD,
+                    "file": TEXT,
+                    "line": NUMBER,
+                    "end_line": NUMBER,
+                    "column": {"type": "integer", "minimum": 1},
+                    "message": TEXT,
+                    "confidence": {"enum": ["certain", "likely", "possible"]},
+                    "boundary": TEXT,
+                    "call_path": {
+                        "type": "array",
+                        "items": closed({"function": TEXT, "file": TEXT, "line": NUMBER}),
+                    },
+                    "why": {"type": "array", "items": TEXT},
+                    "remedy": TEXT,
+                    "fingerprint": TEXT,
+                    "evidence": {"enum": ["confirmed", "refuted", "not-exercised", "not-probed"]},
+                }
+            ),
+        },
+        "operations": {
+            "type": "array",
+            "items": closed(
+                {"class": CLASSES, "hazard": HAZARD, "file": TEXT, "line": NUMBER, "column": NUMBER, "owner": TEXT}
+            ),
+        },
+        "statistics": closed(
+            {
+                "files": NUMBER,
+                "functions_reachable": NUMBER,
+                "operations": NUMBER,
+                "by_class": {"type": "object", "additionalProperties": NUMBER},
+                "unresolved": NUMBER,
+                "seconds": {"type": ["number", "null"]},
+            }
+        ),
+    },
+    optional=("operations",),
+)
+
+
+def test_the_report_has_exactly_the_documented_keys() -> None:
+    for operations in (False, True):
+        document = json.loads(render("json", sample(), RenderOptions(operations=operations)))
+        jsonschema.validate(document, SCHEMA)
+        assert ("operations" in document) is operations
+
+
+def test_a_finding_carries_its_place_path_and_story() -> None:
+    finding = json.loads(render("json", sample(), RenderOptions()))["findings"][0]
+    assert (finding["file"], finding["line"], finding["end_line"], finding["column"]) == ("timers.py", 3, 3, 9)
+    assert [hop["function"] for hop in finding["call_path"]] == ["Timers.tick", "Timers.restart"]
+    assert finding["why"] == ["left is a device tensor", "ids holds integers"]
+    assert finding["evidence"] == "not-probed"
+
+
+def test_wall_time_is_null_unless_statistics_are_asked_for() -> None:
+    plain, timed = RenderOptions(), RenderOptions(statistics=True)
+    assert json.loads(render("json", sample(), plain))["statistics"]["seconds"] is None
+    assert json.loads(render("json", sample(), timed))["statistics"]["seconds"] == 1.5
+    assert render("json", sample(seconds=1.0), plain) == render("json", sample(seconds=2.0), plain)
+
+
+def test_the_bytes_are_ascii_so_that_no_locale_can_break_them() -> None:
+    from dataclasses import replace
+
+    from tests.report.sample import UPLOAD
+
+    odd = replace(UPLOAD, message="naïve \udc80")
+    assert render("json", sample(findings=(odd,)), RenderOptions()).isascii()
