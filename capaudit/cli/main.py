@@ -73,23 +73,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = cli.main(
-            args=None if arguments is None else list(arguments), prog_name="capaudit", standalone_mode=False
-        )
+        status = _invoke(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
+        return status
     except click.ClickException as error:
         error.show()
         return STATUS_FAILED
-    except (click.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         click.echo("capaudit: interrupted", err=True)
         return STATUS_INTERRUPTED
     except BrokenPipeError:
-        # The reader has left. Python flushes stdout once more at exit, and that must not complain either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_stdout()
         return STATUS_BROKEN_PIPE
     except Exception as error:
         return _failed(error)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    # Not through click's own main(): it ends a broken pipe with 1, which means findings here.
+    try:
+        with cli.make_context("capaudit", list(arguments)) as context:
+            status = cli.invoke(context)
+    except click.exceptions.Exit as done:
+        return done.exit_code
     return status if isinstance(status, int) else 0
+
+
+def _abandon_stdout() -> None:
+    """Python flushes stdout once more at exit; what cannot be written must not change the status there."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: Exception) -> int:
@@ -100,6 +115,7 @@ def _failed(error: Exception) -> int:
         return error.status
     if isinstance(error, OSError):
         # A file vanished, lost its permissions, or the disk is full: bad surroundings, not a defect.
+        _abandon_stdout()
         place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
         click.echo(f"capaudit: error: {place}{error.strerror or error}", err=True)
         return STATUS_FAILED

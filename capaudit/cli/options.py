@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _SHARED = (
-    click.argument("paths", nargs=-1, metavar="[PATHS]...", type=click.Path()),
+    click.argument("paths", nargs=-1, metavar="[PATHS]..."),
     click.option(
         "--entry",
         "entries",
@@ -33,7 +33,7 @@ _SHARED = (
         type=click.Choice(["torch", "warp", "shared"]),
         help="Who starts the capture at --entry (shared: Torch, registered with Warp).",
     ),
-    click.option("--config", metavar="FILE", type=click.Path(), help="Read [tool.capaudit] from this file."),
+    click.option("--config", metavar="FILE", help="Read [tool.capaudit] from this file."),
     click.option("--isolated", is_flag=True, help="Ignore every pyproject.toml."),
 )
 
@@ -147,8 +147,8 @@ def _common_folder(roots: list[Path]) -> Path:
 def _require_readable(root: Path) -> None:
     try:
         exists = root.exists()
-    except (OSError, ValueError) as error:  # a name that is too long, or with a null byte
-        raise InputError(f"{str(root)!r} cannot be used as a path: {error}") from error
+    except OSError as error:  # a name that is too long, for example
+        raise InputError(f"it cannot be used as a path: {error.strerror}", place=str(root)[:200]) from error
     if not exists:
         raise InputError("there is no such file or folder", place=str(root), remedy="check the path")
     if not os.access(root, os.R_OK | (os.X_OK if root.is_dir() else 0)):
