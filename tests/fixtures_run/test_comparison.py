@@ -65,6 +65,9 @@ def test_an_accepted_place_stands_in_for_the_expected_one() -> None:
 def test_a_todo_that_has_come_right_is_a_problem() -> None:
     wanted = expectations("f()  # todo-miss: CAP101 needs aliasing", "g()  # todo-false: CAP102 widened too early")
     open_result = compare([finding("CAP102", 2)], wanted)
-    assert open_result.problems == () and open_result.open_todos == 2
+    assert open_result.problems == ()
+    assert open_result.open_todos == 2
     settled = compare([finding("CAP101", 1)], wanted)
-    assert len(settled.settled_todos) == 2 and settled.surplus == () and settled.open_todos == 0
+    assert len(settled.settled_todos) == 2
+    assert settled.surplus == ()
+    assert settled.open_todos == 0
