@@ -7,6 +7,7 @@ silently wrong verdict.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, cast, get_args
@@ -21,6 +22,7 @@ PlainEntry = tuple[
     str, str, tuple[str, ...], str, str,
 ]  # fmt: skip
 
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\.?\*)?")
 _CAPTURES = ("torch", "warp", "shared")
 _OWNERSHIPS = ("graph-eligible", "completion-owned", "cold-path")
 _TABLE_KEYS = frozenset({"library", "versions", "about"})
@@ -71,7 +73,7 @@ def _entry(node: _Node, library: str, versions: str, about: str, file: str, code
     names = node.texts("names", required=True)
     node = node.labelled(names[0])
     for name in names:
-        if not all(part.isidentifier() or part == "*" for part in name.split(".")) or "*" in name[:-1]:
+        if not _NAME.fullmatch(name):
             node.fail("names", f"{name!r} is not a dotted name (a trailing * stands for the rest)")
     params = node.texts("params")
     known = {*(parameter.lstrip("*") for parameter in params), "*", "receiver"}
