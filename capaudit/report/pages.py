@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
 from capaudit.knowledge import Case, Operation, Rule
+from capaudit.probe.ops_idioms import Idiom
 
 _SHOWN_CONDITIONS: Final = 4
 
@@ -53,8 +54,12 @@ def rule_page(rule: Rule) -> str:
     return "\n".join([*head, "", rule.page.strip()]) + "\n"
 
 
-def operation_page(operation: Operation, asked: str, rules: Mapping[str, Rule]) -> str:
-    """Return what is known about an operation: its default, its conditions in order, and their evidence."""
+def operation_page(operation: Operation, asked: str, rules: Mapping[str, Rule], idioms: Sequence[Idiom] = ()) -> str:
+    """Return what is known about an operation: its conditions in order, its default, and the idioms that show them.
+
+    ``asked`` is the name under which the entry was looked up; of ``idioms`` those are printed that
+    speak of the entry.
+    """
     lines = [asked]
     others = [name for name in operation.names if name != asked]
     if others:
@@ -69,6 +74,16 @@ def operation_page(operation: Operation, asked: str, rules: Mapping[str, Rule]) 
     for _, alike in groupby(operation.cases, key=_consequence):
         lines += _cases(list(alike), rules)
     lines += _default(operation, rules)
+    cited = {operation.evidence, *(case.evidence for case in operation.cases)}
+    wanted = {identifier for group in cited for identifier in group}
+    shown = [idiom for idiom in idioms if idiom.id in wanted or idiom.op in operation.names]
+    if shown:
+        lines += [
+            "",
+            "Idioms (the program is what is captured; x, y f32[64], m bool[64] and idx i64[64] on the device):",
+        ]
+    for idiom in shown:
+        lines += _idiom(idiom)
     return "\n".join(lines) + "\n"
 
 
@@ -85,6 +100,15 @@ def _cases(cases: list[Case], rules: Mapping[str, Rule]) -> Iterable[str]:
         yield f"  versions: {case.versions.text}"
     if case.capture:
         yield f"  capture started by: {', '.join(case.capture)}"
+
+
+def _idiom(idiom: Idiom) -> Iterable[str]:
+    hazard = f", {idiom.hazard}" if idiom.hazard else ""
+    twin = f"; twin: {idiom.twin}" if idiom.twin else ""
+    yield f"  {idiom.id}: {idiom.capture}{hazard}{twin}"
+    for head, program in (("set up", idiom.setup), ("program", idiom.body), ("between", idiom.mutate)):
+        for index, line in enumerate(program.strip().splitlines()):
+            yield f"    {head if index == 0 else '':<7} | {line}"
 
 
 def _consequence(case: Case) -> tuple[object, ...]:

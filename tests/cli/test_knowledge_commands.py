@@ -26,6 +26,9 @@ def test_an_operation_is_explained_with_its_conditions_and_their_idioms(run: Run
     assert outcome.status == 0
     for part in ("library: torch", "when self is", "rejected: CAP101 host-scalar-read", "otherwise:"):
         assert part in outcome.out
+    _, _, idioms = outcome.out.partition("Idioms (")
+    assert ": fails, CAP101" in idioms
+    assert ".item()" in idioms
 
 
 @pytest.mark.parametrize(
