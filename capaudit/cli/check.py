@@ -67,11 +67,15 @@ def check(
     )
     for target in targets:
         target.write(render(target.format, result, replace(rendering, color=colored(no_color, target))))
-    if strict and not result.boundaries:
-        raise InputError(
+    if not result.boundaries:
+        nothing = InputError(
             "no capture boundary was found, so nothing was audited",
             remedy="declare one, or name it with --entry",
         )
+        if strict:
+            raise nothing
+        if all(target.format != "text" for target in targets):  # the text report says it itself
+            click.echo(f"capaudit: warning: {nothing}", err=True)
     return CLEAN if exit_zero else status(result, strict)
 
 

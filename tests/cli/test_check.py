@@ -183,6 +183,7 @@ def test_an_entry_that_does_not_resolve_is_status_2_with_the_nearest_names(
 def test_strict_refuses_to_call_an_unaudited_program_clean(engine: FakeAudit, folder: Path, run: Run) -> None:
     engine.result = sample(findings=(), boundaries=(), unresolved=0)
     assert run("check").status == 0
+    assert "nothing was audited" in run("check", "--output", "json").err
     outcome = run("check", "--strict")
     assert outcome.status == 2
     assert "nothing was audited" in outcome.err
