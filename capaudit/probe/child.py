@@ -104,9 +104,14 @@ def serve(handler: Callable[[JsonObject, Channel], JsonObject]) -> NoReturn:
     Exits without interpreter shutdown, where a broken CUDA context may hang or abort.
     """
     channel = Channel(os.open(os.environ.pop(_RESULT_VARIABLE), os.O_WRONLY | os.O_APPEND))
+    answer(channel, lambda: handler(json.load(sys.stdin), channel))
+
+
+def answer(channel: Channel, work: Callable[[], JsonObject]) -> NoReturn:
+    """Do ``work`` in this process, report its result or its error, and exit. For forked children too."""
     code = 0
     try:
-        channel.send("result", handler(json.load(sys.stdin), channel))
+        channel.send("result", work())
     except BaseException as error:
         channel.send("error", _describe(error))
         code = 1
@@ -162,7 +167,7 @@ def run_child(
             )
         timed_out = False
         with (folder / "result").open("rb") as stream:
-            lines = _Lines(on_partial)
+            lines = Lines(on_partial)
             try:
                 while not _has_ended(process.pid):
                     lines.read(stream.read())
@@ -176,8 +181,8 @@ def run_child(
                 process.wait()
             lines.read(stream.read())
         seconds = time.monotonic() - begin
-        tail = (folder / "stderr").read_bytes()[-_STDERR_TAIL:].decode("utf-8", "replace")
-    return _conclude(module, lines, timed_out, timeout, process.returncode, tail, seconds)
+        tail = read_tail(folder / "stderr")
+    return conclude(module, lines, timed_out, timeout, process.returncode, tail, seconds)
 
 
 def run_children(jobs: Iterable[ChildJob], workers: int) -> Iterator[ChildResult]:
@@ -190,7 +195,7 @@ def run_children(jobs: Iterable[ChildJob], workers: int) -> Iterator[ChildResult
         yield from pool.map(run, jobs)
 
 
-class _Lines:
+class Lines:
     """Collects the child's lines; a last line without its end was cut off by death and is dropped."""
 
     def __init__(self, on_partial: Callable[[JsonObject], None] | None) -> None:
@@ -214,9 +219,10 @@ class _Lines:
                 self.error = ChildError(**value)
 
 
-def _conclude(
-    module: str, lines: _Lines, timed_out: bool, timeout: float, code: int, tail: str, seconds: float
+def conclude(
+    name: str, lines: Lines, timed_out: bool, timeout: float, code: int, tail: str, seconds: float
 ) -> ChildResult:
+    """Say how the child called ``name`` ended. ``code`` is negative for a signal, as ``subprocess`` has it."""
     status: ChildStatus
     if lines.result is not None:
         # A child that hangs after its result was stopped, and had done its work.
@@ -225,15 +231,15 @@ def _conclude(
         first = lines.error
         memory = is_out_of_memory(first.first_kind, first.first_message) or is_out_of_memory(first.kind, first.message)
         status = "out-of-memory" if memory else "raised"
-        message = f"{module} raised {first.first_kind}: {first.first_message}"
+        message = f"{name} raised {first.first_kind}: {first.first_message}"
     elif timed_out:
-        status, message = "timed-out", f"{module} was stopped at its time limit of {timeout:g} s"
+        status, message = "timed-out", f"{name} was stopped at its time limit of {timeout:g} s"
     elif code < 0:
-        status, message = "killed", f"{module} was ended by {_signal_name(-code)}"
+        status, message = "killed", f"{name} was ended by {_signal_name(-code)}"
         if -code == signal.SIGKILL:
             message += ", as the system does when host memory runs out"
     else:
-        status, message = "no-result", f"{module} ended with exit code {code} and no result"
+        status, message = "no-result", f"{name} ended with exit code {code} and no result"
     return ChildResult(
         status=status,
         result=lines.result,
@@ -244,6 +250,11 @@ def _conclude(
         exit_code=code,
         seconds=seconds,
     )
+
+
+def read_tail(path: Path) -> str:
+    """Return the end of what a child printed."""
+    return path.read_bytes()[-_STDERR_TAIL:].decode("utf-8", "replace")
 
 
 def _describe(error: BaseException) -> JsonObject:
