@@ -38,6 +38,7 @@ class FakeBackend:
         with _Recorder(forbid=True) as recorder:
             outputs = step()
 
+        @torch.no_grad()
         def replay() -> None:
             for function, arguments, keywords, results in recorder.calls:
                 for old, new in zip(results, tree_leaves(function(*arguments, **keywords)), strict=True):
