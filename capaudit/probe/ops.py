@@ -102,8 +102,12 @@ class _Run:
             "timeout": options.timeout,
         }
         limit = _START_SECONDS + rounds * options.timeout
-        ended = run_child(MODULE, payload, limit, environment=_THREADS, on_partial=self._hear)
-        self._conclude(ended)
+        try:
+            self._conclude(run_child(MODULE, payload, limit, environment=_THREADS, on_partial=self._hear))
+        except KeyboardInterrupt:
+            # What was measured stays worth having; without any of it there is nothing to conclude.
+            if self.environment is None or not self.outcomes:
+                raise
 
     def evidence(self, kind: str, target: JsonObject, records: tuple[Record, ...], verdict: Verdict) -> Evidence:
         assert self.environment is not None
