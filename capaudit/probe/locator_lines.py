@@ -16,16 +16,20 @@ from typing import Any
 
 from capaudit.probe.locator_roots import RawFrame, is_plumbing
 
+MAXIMUM_PATH = 400_000
+
 
 class LineWatcher(ABC):
     """Context manager around the code to watch. Subclasses look at the world in ``check``.
 
-    ``events`` counts the checks, ``seconds`` is the time spent in them: the overhead to report.
+    ``events`` counts the checks, ``seconds`` is the time spent in them: the overhead to report. ``path``
+    is the sequence of executed (file name, line), cut off at ``MAXIMUM_PATH``.
     """
 
     def __init__(self) -> None:
         self.events = 0
         self.seconds = 0.0
+        self.path: list[tuple[str, int]] = []
         self._stack: list[list[Any]] = []  # [code, line] per frame entered since the start
         self._thread = 0
         self._engine: _Engine | None = None
@@ -66,6 +70,8 @@ class LineWatcher(ABC):
     def moved(self, code: CodeType, line: int) -> None:
         if threading.get_ident() == self._thread:
             self._look()
+            if len(self.path) < MAXIMUM_PATH:
+                self.path.append((code.co_filename, line))
             if not self._stack or self._stack[-1][0] is not code:
                 # A frame that was running before the start: only its innermost line is known.
                 self._stack[:] = [[code, line]]

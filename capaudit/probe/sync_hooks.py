@@ -119,7 +119,9 @@ class SynchronizationHooks:
     def _judge_copy(
         self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], result: Any, blocked: bool
     ) -> tuple[str, str | None] | None:
-        destination, source = (arguments[0], arguments[1]) if name in ("aten::copy_", "aten::copy") else (result, arguments[0])
+        destination, source = (
+            (arguments[0], arguments[1]) if name in ("aten::copy_", "aten::copy") else (result, arguments[0])
+        )
         if destination.numel() == 0:
             return None
         to, origin = destination.device.type, source.device.type
@@ -221,7 +223,11 @@ class SynchronizationHooks:
 
     def _release(self, original: Any) -> Any:
         def delete(array: Any) -> None:
-            if getattr(array, "deleter", None) is not None and getattr(array, "ptr", None) and self._is_device_array(array):
+            if (
+                getattr(array, "deleter", None) is not None
+                and getattr(array, "ptr", None)
+                and self._is_device_array(array)
+            ):
                 self.log.add("warp-free", "CAP302", f"{array.capacity} bytes")
             original(array)
 

@@ -70,5 +70,7 @@ class EventLog:
                 stack=row.stack if stacks else (),
                 detail=row.detail,
             )
-            for (_, _, _, kind, hazard), row in sorted(self._rows.items(), key=lambda item: (*item[0][:4], item[0][4] or ""))
+            for (_, _, _, kind, hazard), row in sorted(
+                self._rows.items(), key=lambda item: (*item[0][:4], item[0][4] or "")
+            )
         )

@@ -1,0 +1,195 @@
+"""The replay mode: capture once, replay several times, compare with eager from the same state."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from capaudit.evidence import JsonScalar, Record
+from capaudit.model import CaptureKind
+from capaudit.probe.capture import CaptureOutcome, attempt_capture, warm_up
+from capaudit.probe.capture_kinds import Streams, on_stream
+from capaudit.probe.locator_roots import SourceRoots
+from capaudit.probe.replay_differential import (
+    Divergence,
+    Side,
+    addresses,
+    compare,
+    poison,
+    record_trajectory,
+    save_state,
+    synchronize_states,
+)
+from capaudit.probe.replay_suspects import BindingWatch, HostReads, Suspect, compare_paths
+from capaudit.probe.targets.base import Target
+from capaudit.probe.trace_log import EventLog
+
+REPLAYS = 4
+WATCHED_STEPS = 3
+
+
+def run_replay(
+    build: Callable[[], Target],
+    streams: Streams,
+    kind: CaptureKind,
+    mode: str,
+    roots: SourceRoots,
+    log: EventLog,
+    *,
+    seed: int = 0,
+    replays: int = REPLAYS,
+) -> Record:
+    """Run the differential and return its record; divergences and the lines behind them go into the log."""
+    import torch
+
+    seed_everything(seed)
+    target = build()
+    warm_up(target, streams, kind)
+    state = save_state(target.owner, "cuda")
+    before = addresses(target.owner, "cuda")
+    outcome = attempt_capture(target, streams, kind, mode, roots)
+    if not outcome.succeeded or outcome.captured is None or outcome.captured.replay is None:
+        return Record(id="replay", subject="replay", outcome="not captured", error=outcome.first_error)
+    after = addresses(target.owner, "cuda")
+    kept = {int(saved.untyped_storage().data_ptr()) for saved in _storages(target)}
+    poisoned = poison(outcome.output, kept, "cuda")
+    graph_side = Side(target.owner, outcome.captured.replay, target.before_step, outcome.output)
+    synchronize = torch.cuda.synchronize
+    error = ""
+    divergences: tuple[Divergence, ...] = ()
+    copied = 0
+    try:
+        options: dict[str, Any] = {
+            "inputs": target.inputs,
+            "outputs": target.outputs,
+            "mutate": target.mutate,
+            "synchronize": synchronize,
+        }
+        seed_everything(seed + 1)
+        graph = record_trajectory(graph_side, replays, "cuda", **options)
+        eager, copied = _eager_run(build, state, streams, kind, seed, replays, options)
+        repeated = _eager_run(build, state, streams, kind, seed, replays, options)[0] if target.repeatable else None
+        rebound = frozenset(name for name, address in after.items() if name in before and before[name] != address)
+        divergences = compare(graph, eager, repeated, target.tolerance, rebound, poisoned)
+    except RuntimeError as failure:
+        error = f"{type(failure).__name__}: {failure}".split("\n", 1)[0]
+    faults = [item for item in divergences if item.is_fault]
+    values: dict[str, JsonScalar] = {
+        "replays": replays,
+        "carriers": len(before),
+        "carriers_moved": sum(1 for name, address in after.items() if name in before and before[name] != address),
+        "carriers_aligned": copied,
+        "nodes": sum(outcome.nodes.values()),
+        "alloc": outcome.nodes["alloc"],
+        "free": outcome.nodes["free"],
+        "diverging": len(faults),
+        "random": len(divergences) - len(faults),
+    }
+    if faults or error:
+        suspects = find_suspects(build, outcome, streams, kind, roots, seed) if not error else []
+        for suspect in suspects:
+            log.add(suspect.kind, suspect.hazard, suspect.detail, stack=suspect.stack)
+        if suspects and suspects[0].stack:
+            place = roots.innermost_user(suspects[0].stack) or suspects[0].stack[0]
+            where = roots.locate(place[0])
+            values["place"] = f"{where.root}/{where.file}:{place[1]}"
+            values["suspect"] = suspects[0].kind
+    note = ""
+    if faults:
+        first = faults[0]
+        note = f"{first.name} is {first.kind} from replay {first.step + 1} on: {first.detail}"
+        values["first_diverging"], values["divergence"] = first.name, first.kind
+    elif outcome.unbalanced:
+        note = f"{outcome.nodes['alloc']} allocation and {outcome.nodes['free']} free nodes"
+    return Record(
+        id="replay",
+        subject="replay",
+        outcome="wrong_on_replay" if faults or error else "ok",
+        error=error,
+        note=note,
+        values=values,
+    )
+
+
+def find_suspects(
+    build: Callable[[], Target],
+    outcome: CaptureOutcome,
+    streams: Streams,
+    kind: CaptureKind,
+    roots: SourceRoots,
+    seed: int,
+) -> list[Suspect]:
+    """Watch an eager run line by line and return the suspects, the most certain first."""
+    assert outcome.locator is not None
+    seed_everything(seed)
+    target = build()
+    warm_up(target, streams, kind)
+    watch = BindingWatch(target.owner, roots, "cuda")
+    reads = HostReads(roots)
+    paths = []
+    with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"):
+        for index in range(WATCHED_STEPS):
+            if target.before_step is not None:
+                watch.outside = True
+                with watch:
+                    target.before_step(index)
+                watch.outside = False
+            watch.path = []
+            with ExitStack() as stack:
+                stack.enter_context(reads.active())
+                stack.enter_context(watch)
+                target.step()
+            paths.append(watch.path)
+    suspects = [*watch.suspects, *reads.suspects, *compare_paths(outcome.locator.path, paths[-2], paths[-1], roots)]
+    unique: dict[tuple[str, object], Suspect] = {}
+    for suspect in sorted(suspects, key=lambda item: item.rank):
+        place = roots.innermost_user(suspect.stack)
+        unique.setdefault((suspect.kind, place[:2] if place is not None else None), suspect)
+    return list(unique.values())
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python's, NumPy's and torch's generators, on the device too."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        np.random.seed(seed)
+    import torch
+
+    torch.manual_seed(seed)
+
+
+def _eager_run(
+    build: Callable[[], Target],
+    state: dict[Any, Any],
+    streams: Streams,
+    kind: CaptureKind,
+    seed: int,
+    replays: int,
+    options: dict[str, Any],
+) -> tuple[list[Any], int]:
+    seed_everything(seed)
+    target = build()
+    warm_up(target, streams, kind)
+    copied = synchronize_states(state, target.owner, "cuda")
+
+    def step() -> Any:
+        with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"):
+            return target.step()
+
+    seed_everything(seed + 1)
+    trajectory = record_trajectory(Side(target.owner, step, target.before_step), replays, "cuda", **options)
+    if target.close is not None:
+        target.close()
+    return trajectory, copied
+
+
+def _storages(target: Target) -> list[Any]:
+    from capaudit.probe.carriers import as_tensor, find_carriers
+
+    tensors = [as_tensor(carrier.value) for carrier in find_carriers(target.owner, "cuda")]
+    return [tensor for tensor in tensors if tensor is not None]
