@@ -88,7 +88,9 @@ class _Text:
             return
         groups = _ranked(calls)
         shown = groups if self.options.verbose else groups[:_SHOWN_UNRESOLVED]
-        yield self.paint(f"{count(len(calls), 'call')} could not be resolved, so nobody knows whether they are safe", _BOLD)
+        yield self.paint(
+            f"{count(len(calls), 'call')} could not be resolved, so nobody knows whether they are safe", _BOLD
+        )
         yield from (f"  {printable(line)}" for group in shown for line in self.group(group))
         if len(shown) < len(groups):
             yield f"  and {count(len(groups) - len(shown), 'more place')} to settle (--verbose lists all)"
