@@ -64,8 +64,18 @@ def parse_table(text: str, file: str, codes: Collection[str]) -> tuple[PlainEntr
     header.only(_TABLE_KEYS)
     library = header.text("library", required=True)
     versions = header.checked("versions", parse_range)
-    about = header.text("about")
+    about = header.text("about") or _opening_comment(text)
     return tuple(_entry(node, library, versions, about, file, codes) for node in root.children("op"))
+
+
+def _opening_comment(text: str) -> str:
+    """The comment that opens a table: the prose of entries that say nothing more themselves."""
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").strip())
+    return " ".join(filter(None, lines))
 
 
 def _entry(node: _Node, library: str, versions: str, about: str, file: str, codes: Collection[str]) -> PlainEntry:
