@@ -80,7 +80,7 @@ def load(extra: Sequence[Path] = (), *, folder: Path | None = None, cache_folder
     collecting = gc.isenabled()
     gc.disable()
     try:
-        key = cache.content_key((name, text.encode()) for name, text in sources)
+        key = cache.content_key([*_parser_sources(), *((name, text.encode()) for name, text in sources)])
         plain = cast("Plain | None", cache.read(key, cache_folder))
         if plain is None:
             plain = _parse(sources, len(pages))
@@ -89,6 +89,14 @@ def load(extra: Sequence[Path] = (), *, folder: Path | None = None, cache_folder
     finally:
         if collecting:
             gc.enable()
+
+
+def _parser_sources() -> Iterable[tuple[str, bytes]]:
+    """The code that turns tables into plain values: what an older parser stored must not be read back."""
+    folder = Path(__file__).resolve().parent
+    for name in ("tables.py", "pages.py", "operation.py"):
+        path = folder / name
+        yield name, path.read_bytes() if path.is_file() else b""
 
 
 def _parse(sources: list[tuple[str, str]], page_count: int) -> Plain:
