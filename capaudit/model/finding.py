@@ -1,0 +1,88 @@
+"""Findings and classified operations, with places and call paths as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capaudit.model.classes import Confidence, EvidenceVerdict, OwnershipClass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A span of source. ``file`` is relative to the working directory with forward slashes; columns are 1-based."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of a call path: ``function`` is entered, at ``file:line`` of the call (of the ``def`` for the entry)."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedPlace:
+    """A second place that belongs to a finding, such as the capture that still reads a rebound carrier."""
+
+    place: Place
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One classified operation reachable from a boundary.
+
+    ``owner`` is the dotted owner path (``pkg.mod.Class.method``); ``name`` names the operation in
+    the knowledge tables (``torch.Tensor.item``, ``index-set``, ``call``). ``reason`` says why the
+    class was given.
+    """
+
+    name: str
+    text: str
+    ownership: OwnershipClass
+    hazard: str | None
+    place: Place
+    owner: str
+    boundary: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A verdict that somebody has to act on.
+
+    ``code`` is stable (``CAP103``), ``name`` its kebab alias. ``hazard`` equals ``name`` for
+    rejected operations and is ``None`` for meta findings (CAP9xx). ``call_path`` runs from the
+    boundary's entry to the function that holds the operation. ``why`` tells the value's story,
+    oldest fact first. ``fingerprint`` survives moved lines.
+    """
+
+    code: str
+    name: str
+    ownership: OwnershipClass
+    hazard: str | None
+    place: Place
+    statement: Place
+    message: str
+    confidence: Confidence
+    boundary: str
+    call_path: tuple[Hop, ...]
+    why: tuple[str, ...]
+    remedy: str
+    fingerprint: str
+    operation: str = ""
+    text: str = ""
+    related: tuple[RelatedPlace, ...] = ()
+    evidence: EvidenceVerdict = EvidenceVerdict.NOT_PROBED
+
+    @property
+    def sort_key(self) -> tuple[str, Place, str, str]:
+        """Order of a report: boundary, place, code."""
+        return (self.boundary, self.place, self.code, self.message)

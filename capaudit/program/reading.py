@@ -1,0 +1,110 @@
+"""Find and read source files. Every failure becomes an ``Unparsable``, never an exception."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+import warnings
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from capaudit.model import InputError
+from capaudit.program.symbols import Unparsable
+
+_SKIPPED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", ".tox", ".nox", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
+)
+_NESTING_CAP = 400
+"""Deeper syntax than any person writes; the evaluator recurses once or twice per level."""
+
+
+def find_sources(roots: tuple[Path, ...], exclude: tuple[str, ...] = ()) -> list[tuple[Path, Path]]:
+    """Return ``(root, file)`` for every Python file under the roots, sorted, without links that leave a root.
+
+    Errors: ``InputError`` for a root that does not exist or holds no Python file at all.
+    """
+    found: dict[Path, Path] = {}
+    for root in roots:
+        if root.is_file():
+            found.setdefault(root, root.parent)
+            continue
+        if not root.is_dir():
+            raise InputError(
+                "there is no such file or folder", place=str(root), remedy="name a folder or a Python file that exists"
+            )
+        for file in _walk(root):
+            relative = file.relative_to(root).as_posix()
+            if not any(fnmatch(relative, pattern) or fnmatch(file.name, pattern) for pattern in exclude):
+                found.setdefault(file, root)
+    return sorted(((root, file) for file, root in found.items()), key=lambda pair: pair[1].as_posix())
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root, followlinks=False, onerror=None):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS and not name.endswith(".egg-info"))
+        for name in sorted(files):
+            if name.endswith(".py"):
+                file = Path(folder, name)
+                if file.is_symlink() and not _inside(file, root):
+                    continue
+                yield file
+
+
+def _inside(file: Path, root: Path) -> bool:
+    try:
+        return file.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):
+        return False
+
+
+def read_source(file: Path, shown: str) -> tuple[str, ast.Module] | Unparsable:
+    """Read and parse one file; honours the coding cookie and a byte-order mark."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        return Unparsable(shown, 1, 1, f"cannot be read: {error.strerror or error}")
+    return parse_source(data, shown)
+
+
+def parse_source(data: bytes, shown: str) -> tuple[str, ast.Module] | Unparsable:
+    """Parse source bytes, or say where and why they cannot be parsed."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        return Unparsable(shown, 1, 1, f"cannot be decoded: {error}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except SyntaxError as error:
+        return Unparsable(shown, error.lineno or 1, max(error.offset or 1, 1), f"is not valid Python: {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return Unparsable(shown, 1, 1, f"is not valid Python: {error or type(error).__name__}")
+    if _too_deep(tree, text):
+        return Unparsable(shown, 1, 1, f"nests more than {_NESTING_CAP} levels deep")
+    return text, tree
+
+
+def _too_deep(tree: ast.Module, text: str) -> bool:
+    # Only long files or long lines can nest that deeply; the level walk costs as much as the parse.
+    if len(text) < 4 * _NESTING_CAP:
+        return False
+    opening = text.count("(") + text.count("[") + text.count("{")
+    if opening < _NESTING_CAP and text.count("elif ") < _NESTING_CAP and text.count("lambda") < _NESTING_CAP:
+        longest = max(map(len, text.splitlines()), default=0)
+        if longest < 4 * _NESTING_CAP:
+            return False
+    if max(map(len, text.splitlines()), default=0) < 2000 and text.count("elif ") < _NESTING_CAP:
+        return False
+    level: list[ast.AST] = [tree]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > _NESTING_CAP:
+            return True
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return False

@@ -1,0 +1,115 @@
+"""Modules, classes and functions of the audited program, as read from source."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+type_checking_names = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING"})
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsable:
+    """A file that could not be read or parsed (CAP905). The rest of the program is still audited."""
+
+    file: str
+    line: int
+    column: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedName:
+    """``import a.b as c`` binds ``c`` to module ``a.b``; ``from a import b`` binds ``b`` to attribute ``b`` of ``a``."""
+
+    module: str
+    attribute: str | None
+
+
+@dataclass(eq=False, slots=True)
+class FunctionInfo:
+    """A function, method or lambda. Identity is the object; ``owner`` is its dotted owner path."""
+
+    node: FunctionNode
+    module: Module
+    qualname: str
+    cls: ClassInfo | None
+    decorators: tuple[str, ...]
+    is_generator: bool | None = None  # computed on first use
+    owned: tuple[str, str] | None = None  # (ownership class, reason) from a comment or decorator
+
+    @property
+    def name(self) -> str:
+        return "<lambda>" if isinstance(self.node, ast.Lambda) else self.node.name
+
+    @property
+    def owner(self) -> str:
+        return f"{self.module.name}.{self.qualname}"
+
+    @property
+    def line(self) -> int:
+        return self.node.lineno
+
+    def has_decorator(self, *names: str) -> bool:
+        """True when a decorator's last dotted part is one of ``names``."""
+        return any(text.rpartition(".")[2] in names for text in self.decorators)
+
+
+@dataclass(eq=False, slots=True)
+class ClassInfo:
+    """A class statement: own methods, own class-level bindings and annotations, and its bases as written."""
+
+    node: ast.ClassDef
+    module: Module
+    qualname: str
+    methods: dict[str, FunctionInfo] = field(default_factory=dict)
+    overloads: dict[str, list[FunctionInfo]] = field(default_factory=dict)  # property setters and the like
+    values: dict[str, ast.expr] = field(default_factory=dict)
+    annotations: dict[str, ast.expr] = field(default_factory=dict)
+    nested: dict[str, ClassInfo] = field(default_factory=dict)
+    decorators: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def owner(self) -> str:
+        return f"{self.module.name}.{self.qualname}"
+
+
+@dataclass(eq=False, slots=True)
+class Module:
+    """One source file. ``file`` is relative to the working directory, with forward slashes."""
+
+    name: str
+    file: str
+    is_package: bool
+    tree: ast.Module
+    source: str
+    imports: dict[str, ImportedName] = field(default_factory=dict)
+    star_imports: list[str] = field(default_factory=list)
+    functions: dict[str, FunctionInfo] = field(default_factory=dict)
+    classes: dict[str, ClassInfo] = field(default_factory=dict)
+    values: dict[str, ast.expr] = field(default_factory=dict)
+    annotations: dict[str, ast.expr] = field(default_factory=dict)
+    all_functions: list[FunctionInfo] = field(default_factory=list)
+    all_classes: list[ClassInfo] = field(default_factory=list)
+
+    @property
+    def package(self) -> str:
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+def dotted_text(node: ast.expr) -> str:
+    """Return ``a.b.c`` for a chain of names (a call's callee for a call), else an empty string."""
+    if isinstance(node, ast.Call):
+        return dotted_text(node.func)
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted_text(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""
