@@ -15,11 +15,13 @@ RawFrame = tuple[str, int, str]
 """File name as Python knows it, line, function. Stacks of them run innermost first."""
 
 MAXIMUM_STACK = 16
-_PROBE = Path(__file__).resolve().parent
+PROBE_FOLDER = Path(__file__).resolve().parent
 _SITE = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")})
 _STANDARD = Path(sysconfig.get_path("stdlib")).resolve()
 # Frames that stand between an operation and the code that called it, and explain nothing.
-_PLUMBING = (str(_PROBE), "<frozen", "<string>", "torch/utils/_python_dispatch.py", "torch/utils/_contextlib.py")
+_PLUMBING = (str(PROBE_FOLDER), "<frozen", "<string>", "torch/utils/_python_dispatch.py", "torch/utils/_contextlib.py")
+# The probe's own files whose lines are what is probed: the planted faults and the minimal pairs.
+_SPECIMENS = ("selfproof_plants.py", "matrix_pairs.py", "matrix_tick.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class SourceRoots:
 
 def is_plumbing(filename: str) -> bool:
     """Whether a frame is the probe's own or machinery that says nothing about the cause."""
-    return any(part in filename for part in _PLUMBING)
+    return any(part in filename for part in _PLUMBING) and not filename.endswith(_SPECIMENS)
 
 
 def current_stack(frame: FrameType | None = None) -> tuple[RawFrame, ...]:

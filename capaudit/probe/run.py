@@ -104,7 +104,11 @@ def evidence_name(options: TargetOptions, mode: Mode, error_mode: str | None) ->
 
 
 def combined_verdict(results: Iterable[ModeResult]) -> str:
-    """Return what the modes together say: ``fails``, ``wrong_on_replay``, ``ok``, ``inconclusive`` or ``failed``."""
+    """Return what the modes together say.
+
+    ``fails``, ``wrong_on_replay``, ``ok``, ``inconclusive``, ``failed``, or the trace's own ``faults`` or
+    ``clean`` where nothing was captured.
+    """
     outcomes: dict[str, str] = {}
     weak: str | None = None
     for result in results:
@@ -117,7 +121,9 @@ def combined_verdict(results: Iterable[ModeResult]) -> str:
         return "fails"
     if outcomes.get("replay") == "wrong_on_replay":
         return "wrong_on_replay"
-    return weak or "ok"
+    if weak is not None:
+        return weak
+    return "ok" if outcomes.get("capture") or outcomes.get("replay") else outcomes.get("trace", "inconclusive")
 
 
 def _error_modes(options: RunOptions, mode: Mode, usable: str | None) -> tuple[str | None, ...]:

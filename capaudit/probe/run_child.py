@@ -13,7 +13,7 @@ from capaudit.model import CaptureKind
 from capaudit.probe.child import Channel, serve
 from capaudit.probe.environment import describe_environment, require_cuda
 from capaudit.probe.locator_roots import SourceRoots
-from capaudit.probe.selfproof import is_proven, load_plants, prove_detectors, prove_hooks
+from capaudit.probe.selfproof import is_proven, prove_detectors, prove_hooks
 from capaudit.probe.targets import Target, TargetOptions, find_builder
 from capaudit.probe.trace_log import EventLog
 
@@ -117,7 +117,7 @@ def _prove(device_kind: str, device: str) -> tuple[SelfProof, ...]:
         return prove_detectors(device)
     import torch
 
-    return tuple(prove_hooks(load_plants(), torch.ones(8), device_kind))
+    return tuple(prove_hooks(torch.ones(8), device_kind))
 
 
 def _parameters(options: TargetOptions, target: Target, payload: JsonObject) -> JsonObject:

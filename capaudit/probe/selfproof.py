@@ -9,71 +9,49 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from capaudit.evidence import SelfProof
+from capaudit.probe import selfproof_plants as plants
 from capaudit.probe.escape import find_escapes
 from capaudit.probe.escape_launches import LaunchHooks
 from capaudit.probe.locator import LineLocator
 from capaudit.probe.locator_cuda import CudaCaptureSource, capture_identity, load_runtime
-from capaudit.probe.locator_roots import SourceRoots
+from capaudit.probe.locator_roots import PROBE_FOLDER, SourceRoots
 from capaudit.probe.sync_hooks import SynchronizationHooks
 from capaudit.probe.trace_log import EventLog
 
-# The plants are compiled under a root of their own: frames of the probe itself are left out of stacks.
-_ROOT = Path("/capaudit-plant")
-_FILE = str(_ROOT / "plant.py")
-_SOURCE = """
-def read_scalar(x):
-    y = x + 1.0
-    return y.sum().item()
-
-def compact(x):
-    return x.nonzero()
-
-def launch_elsewhere(torch, x, stream):
-    with torch.cuda.stream(stream):
-        x.add_(1.0)
-
-def allocate_and_free(wp, device):
-    array = wp.zeros(16, dtype=float, device=device)
-    del array
-"""
-_SYNC_LINE = 4
-_FOREIGN_LINE = 11
+_PLANTS = PROBE_FOLDER / "selfproof_plants.py"
 
 
 def plant_roots() -> SourceRoots:
-    """Return roots that contain the plants alone."""
-    return SourceRoots([(_ROOT, "plant")])
+    """Return roots that contain the plants alone: every other file of the probe is left out of stacks."""
+    return SourceRoots([(PROBE_FOLDER, "capaudit/probe")])
 
 
-def load_plants() -> dict[str, Any]:
-    """Compile the planted faults."""
-    namespace: dict[str, Any] = {}
-    exec(compile(_SOURCE, _FILE, "exec"), namespace)
-    return namespace
+def planted_line(marker: str) -> int:
+    """Return the line of the plants that carries the comment ``# planted: marker``."""
+    lines = _PLANTS.read_text(encoding="utf-8").splitlines()
+    return next(number for number, text in enumerate(lines, 1) if text.endswith(f"# planted: {marker}"))
 
 
 def prove_detectors(device: str = "cuda") -> tuple[SelfProof, ...]:
     """Plant one fault per detector on a CUDA device and say which were seen. Leaves no capture behind."""
     import torch
 
-    plants = load_plants()
     x = torch.ones(8, device=device)
     proofs = [
-        *prove_hooks(plants, x, "cuda"),
-        _prove("locator", "host read of a scalar inside a capture", lambda: _locate(plants, x)),
-        _prove("escape", "launch on a stream that the capture does not own", lambda: _escape(plants, x)),
+        *prove_hooks(x, "cuda"),
+        _prove("locator", "host read of a scalar inside a capture", lambda: _locate(x)),
+        _prove("escape", "launch on a stream that the capture does not own", lambda: _escape(x)),
     ]
     if "warp" in sys.modules:
-        proofs.append(_prove("node-balance", "Warp array freed inside a capture", lambda: _balance(plants, x)))
+        proofs.append(_prove("node-balance", "Warp array freed inside a capture", lambda: _balance(x)))
     torch.cuda.synchronize()
     return tuple(proofs)
 
 
-def prove_hooks(plants: dict[str, Any], x: Any, device_kind: str) -> Iterator[SelfProof]:
+def prove_hooks(x: Any, device_kind: str) -> Iterator[SelfProof]:
     """Prove the hooks of the trace on eager plants; runs on any device."""
 
     def hooked(kind: str, plant: Callable[[], Any]) -> str:
@@ -85,9 +63,9 @@ def prove_hooks(plants: dict[str, Any], x: Any, device_kind: str) -> Iterator[Se
     yield _prove(
         "host-scalar-read",
         "host read of a scalar",
-        lambda: hooked("host-scalar-read", lambda: plants["read_scalar"](x)),
+        lambda: hooked("host-scalar-read", lambda: plants.read_scalar(x)),
     )
-    yield _prove("dynamic-shape", "data-dependent shape", lambda: hooked("dynamic-shape", lambda: plants["compact"](x)))
+    yield _prove("dynamic-shape", "data-dependent shape", lambda: hooked("dynamic-shape", lambda: plants.compact(x)))
     if "warp" in sys.modules:
         import warp as wp
 
@@ -95,7 +73,7 @@ def prove_hooks(plants: dict[str, Any], x: Any, device_kind: str) -> Iterator[Se
         yield _prove(
             "warp-free",
             "Warp array that dies at once",
-            lambda: hooked("warp-free", lambda: plants["allocate_and_free"](wp, device)),
+            lambda: hooked("warp-free", lambda: plants.allocate_and_free(device)),
         )
 
 
@@ -133,30 +111,30 @@ def _bare_capture(stream: Any) -> Iterator[None]:
         runtime.cudaGetLastError()
 
 
-def _locate(plants: dict[str, Any], x: Any) -> str:
+def _locate(x: Any) -> str:
     import torch
 
     stream = torch.cuda.Stream(device=x.device)
     locator = LineLocator(CudaCaptureSource(int(stream.cuda_stream)), plant_roots())
     with torch.cuda.stream(stream):
-        plants["read_scalar"](x)  # memory that the planted operations need comes from the cache below
+        plants.read_scalar(x)  # memory that the planted operations need comes from the cache below
         with _bare_capture(stream):
             try:
                 with locator:
-                    plants["read_scalar"](x)
+                    plants.read_scalar(x)
             except RuntimeError:
                 pass  # the read is refused; whether the locator names its line is the question
     found = locator.fault.place[1] if locator.fault is not None and locator.fault.place is not None else 0
-    return f"line {found}" if found == _SYNC_LINE and locator.nodes() else ""
+    return f"line {found}" if found == planted_line("synchronization") and locator.nodes() else ""
 
 
-def _escape(plants: dict[str, Any], x: Any) -> str:
+def _escape(x: Any) -> str:
     import torch
 
     stream, other = torch.cuda.Stream(device=x.device), torch.cuda.Stream(device=x.device)
     hooks = LaunchHooks()
     with torch.cuda.stream(stream), _bare_capture(stream), hooks.active():
-        plants["launch_elsewhere"](torch, x, other)
+        plants.launch_elsewhere(x, other)
         foreign = {launch.stream for launch in hooks.launches if capture_identity(launch.stream) is None}
     roots = plant_roots()
 
@@ -165,10 +143,11 @@ def _escape(plants: dict[str, Any], x: Any) -> str:
         return (frame[0], frame[1]) if frame is not None else ("", 0)
 
     found = find_escapes([], hooks.launches, {}, foreign, line_of)
-    return f"line {_FOREIGN_LINE}" if any(line_of(item.stack)[1] == _FOREIGN_LINE for item in found) else ""
+    wanted = planted_line("foreign stream")
+    return f"line {wanted}" if any(line_of(item.stack)[1] == wanted for item in found) else ""
 
 
-def _balance(plants: dict[str, Any], x: Any) -> str:
+def _balance(x: Any) -> str:
     import warp as wp
 
     from capaudit.probe.capture_kinds import open_capture, open_streams
@@ -181,7 +160,7 @@ def _balance(plants: dict[str, Any], x: Any) -> str:
         open_capture("warp", streams, "thread_local", share_warp=True),
         locator,
     ):
-        plants["allocate_and_free"](wp, wp.device_from_torch(x.device))
+        plants.allocate_and_free(wp.device_from_torch(x.device))
     nodes = locator.nodes()
     if not (nodes["alloc"] == nodes["free"] == 1 and log.count("warp-free")):
         return ""
