@@ -1,6 +1,6 @@
 """Expectation comments of fixtures, read with ``tokenize`` so that strings never count as comments.
 
-Grammar, one comment a line (several clauses are separated by ``;``)::
+Grammar, one comment a line (``;`` or another ``#`` begins the next clause)::
 
     # expect: CAP103                      a rejected finding of this code stands on this line
     # expect: CAP101 | CAP202             either code will do (the hazards overlap on purpose)
@@ -52,7 +52,7 @@ def parse_source(source: str, file: str) -> tuple[Expectation, ...]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type != tokenize.COMMENT:
             continue
-        for clause in token.string.lstrip("#").split(";"):
+        for clause in re.split("[;#]", token.string):
             match = _CLAUSE.match(clause.strip())
             if match:
                 found.extend(_parse_clause(match.group(1), match.group(2).strip(), file, token.start[0]))

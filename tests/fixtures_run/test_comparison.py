@@ -20,6 +20,10 @@ def test_a_comment_inside_a_string_expects_nothing() -> None:
     assert expectations('text = "# expect: CAP103"') == ()
 
 
+def test_a_clause_may_follow_another_comment() -> None:
+    assert [e.codes for e in expectations("f()  # noqa: E722  # expect: CAP604")] == [{"CAP604"}]
+
+
 def test_alternatives_and_conjunctions_are_told_apart() -> None:
     either, *both = expectations("f()  # expect: CAP101 | CAP202", "g()  # expect: CAP101, CAP103")
     assert either.codes == {"CAP101", "CAP202"}
