@@ -70,40 +70,49 @@ def identifier(operator: Any) -> str:
     return f"{operator.name}.{operator.variant_test_name}" if operator.variant_test_name else str(operator.name)
 
 
-def to_tasks(found: Sequence[Any], samples: int) -> list[JsonObject]:
-    """One task per operator. Equal identifiers would make one record of two operators, so they are numbered."""
-    tasks: list[JsonObject] = []
+def to_entries(found: Sequence[Any]) -> list[JsonObject]:
+    """One entry per operator. Equal identifiers would make one record of two operators, so they are numbered."""
+    entries: list[JsonObject] = []
     used: dict[str, int] = {}
     for index, operator in enumerate(found):
         name = identifier(operator)
         used[name] = used.get(name, 0) + 1
         unique = name if used[name] == 1 else f"{name}#{used[name]}"
-        tasks.append({"id": unique, "operator": index, "subject": str(operator.name), "first": 0, "samples": samples})
-    return tasks
+        entries.append({"id": unique, "operator": index, "subject": str(operator.name), "first": 0})
+    return entries
 
 
 def programs(operator: Any, first: int, count: int, device: str) -> Iterator[tuple[int, SampleProgram]]:
-    """Yield (index, program) of the samples from ``first`` on. Raises UnsupportedError where there is none."""
+    """Yield (index, program) of the samples from ``first`` on. Raises UnsupportedError where there is none.
+
+    Samples without an empty tensor go first: operators return early for those, and that proves nothing.
+    """
     supported = operator.supported_dtypes(device)
     dtype = next((kind for kind in _DTYPES if kind in supported), None)
     if dtype is None:
         raise UnsupportedError(f"no element type that the probe samples is supported on {device}")
     torch.manual_seed(20)
     try:
-        samples = list(itertools.islice(operator.sample_inputs(device, dtype, requires_grad=False), count))
+        samples = list(itertools.islice(operator.sample_inputs(device, dtype, requires_grad=False), 4 * count))
     except Exception as error:
         raise UnsupportedError(f"no sample could be made: {type(error).__name__}: {str(error)[:200]}") from error
     if not samples:
         raise UnsupportedError("the database has no sample")
-    for index in range(first, len(samples)):
+    samples.sort(key=_has_empty_tensor)
+    for index in range(first, min(len(samples), count)):
         yield index, SampleProgram(operator, samples[index], dtype)
 
 
 class SampleProgram:
     """One operator applied to one sample."""
 
+    host_decides = False
+
     def __init__(self, operator: Any, sample: Any, dtype: torch.dtype) -> None:
         self._operator = operator
+        if hasattr(operator.op, "is_cuda_available"):
+            # Functions compiled at run time noted when the database was imported that there was no device.
+            operator.op.is_cuda_available = torch.cuda.is_available()
         self._sample = sample
         self.namespace: dict[str, Any] = {"input": sample.input, "args": list(sample.args), "kwargs": sample.kwargs}
         self.comparable = not str(operator.name).startswith(_UNINITIALISED)
@@ -155,6 +164,10 @@ def _tensors(value: object) -> Iterator[torch.Tensor]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _tensors(item)
+
+
+def _has_empty_tensor(sample: Any) -> bool:
+    return any(tensor.numel() == 0 for tensor in _tensors([sample.input, sample.args, sample.kwargs]))
 
 
 def _describe(sample: Any) -> str:

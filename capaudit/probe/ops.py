@@ -13,7 +13,7 @@ from capaudit.knowledge import parse_range
 from capaudit.model import NoDeviceError
 from capaudit.probe.child import ChildFailureError, ChildResult, run_child
 from capaudit.probe.ops_idioms import Idiom, to_task
-from capaudit.probe.ops_server import CUDA_BACKEND
+from capaudit.probe.ops_tasks import CUDA_BACKEND
 
 MODULE = "capaudit.probe.ops_server"
 Progress = Callable[[int, int], None]
@@ -23,6 +23,7 @@ _DISTRIBUTIONS = {"warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
 # One thread each: forked children share the cores, and OpenMP's threads do not survive a fork.
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _START_SECONDS = 180
+_NOTE_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +183,22 @@ def _measured(record: Record, outcome: JsonObject) -> Record:
 
 def _operator_record(name: str, outcomes: Sequence[JsonObject]) -> Record:
     """Join the samples of one operator: their common outcome, or ``varies`` with the samples that failed."""
-    ordered = sorted(outcomes, key=lambda outcome: cast("int", outcome.get("sample", 0)))
-    bad = [outcome for outcome in ordered if outcome["outcome"] not in ("ok", "advances")]
-    advancing = [outcome for outcome in ordered if outcome["outcome"] == "advances"]
-    shown = (bad or advancing or ordered)[0]
+    ordered = sorted(outcomes, key=lambda outcome: cast("int", outcome["sample"]))
+    # A sample that the device refuses eagerly says nothing about capture.
+    refused = [outcome for outcome in ordered if outcome["outcome"] == "broken" and not outcome.get("note")]
+    told = [outcome for outcome in ordered if outcome not in refused]
+    if not told:
+        record = _measured(Record(name, str(ordered[0]["subject"]), ""), ordered[0])
+        return replace(record, outcome="not-run", note="the device refuses it eagerly")
+    bad = [outcome for outcome in told if outcome["outcome"] not in ("ok", "advances")]
+    advancing = [outcome for outcome in told if outcome["outcome"] == "advances"]
+    shown = (bad or advancing or told)[0]
     record = _measured(Record(name, str(shown["subject"]), ""), shown)
-    if len({_captured(str(outcome["outcome"])) for outcome in ordered}) > 1:
-        failing = ", ".join(f"sample {outcome['sample']} {outcome['outcome']}" for outcome in bad)
-        note = "; ".join(filter(None, (f"of {len(ordered)} samples: {failing}", record.note)))
-        record = replace(record, outcome="varies", note=note)
-    watched = [outcome.get("sync") for outcome in ordered]
+    if len({_captured(str(outcome["outcome"])) for outcome in told}) > 1:
+        failing = ", ".join(f"{outcome['outcome']} on {outcome['input']}" for outcome in bad)
+        note = "; ".join(filter(None, (f"{len(bad)} of {len(told)} samples: {failing}", record.note)))
+        record = replace(record, outcome="varies", note=note[:_NOTE_LENGTH])
+    watched = [outcome.get("sync") for outcome in told]
     sync = True if True in watched else record.sync
-    values: dict[str, JsonScalar] = {"samples": len(ordered), "input": str(shown.get("input", ""))}
+    values: dict[str, JsonScalar] = {"samples": len(told), "input": str(shown["input"])}
     return replace(record, sync=sync, values=values)

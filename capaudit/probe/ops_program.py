@@ -59,6 +59,7 @@ class IdiomProgram:
     """Runs one idiom. ``folder`` receives its sources, which Warp and ``inspect`` read back."""
 
     comparable = True
+    host_decides = True
 
     def __init__(self, setup: str, body: str, mutate: str, device: str, folder: Path) -> None:
         module = types.ModuleType("idiom")

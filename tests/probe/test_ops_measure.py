@@ -100,3 +100,33 @@ def test_stages_are_announced_before_they_begin(tmp_path: Path) -> None:
     stages: list[str] = []
     measure(IdiomProgram("", "y.copy_(x)", "", "cpu", tmp_path), FakeBackend("cpu"), stages.append)
     assert stages == ["warm-up", "capture", "eager", "replay"]
+
+
+class _Racing:
+    """A program whose kernel gives another result each time, as colliding writes on a device do."""
+
+    def __init__(self, *, host_decides: bool) -> None:
+        self.namespace = {"y": torch.zeros(4)}
+        self.comparable = True
+        self.host_decides = host_decides
+        self._calls = 0.0
+
+    def step(self) -> None:
+        self._calls += 1.0
+        self.namespace["y"].fill_(self._calls)
+
+    def mutate(self) -> None:
+        return
+
+    def registered(self) -> tuple[()]:
+        return ()
+
+
+def test_results_that_differ_from_eager_run_to_eager_run_are_not_compared() -> None:
+    measured = measure(_Racing(host_decides=False), FakeBackend("cpu"), lambda stage: None)
+    assert measured.outcome == "ok"
+    assert "not deterministic" in measured.note
+
+
+def test_a_host_that_decides_anew_each_time_is_no_excuse() -> None:
+    assert measure(_Racing(host_decides=True), FakeBackend("cpu"), lambda stage: None).outcome == "wrong-on-replay"
