@@ -50,6 +50,13 @@ def probe() -> None:
 @click.option("--opinfo", is_flag=True, help="Measure PyTorch's operator database in place of the idioms.")
 @click.option("--samples", type=click.IntRange(1), default=3, show_default=True, help="Samples of each operator.")
 @click.option(
+    "--share",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Idioms expected to capture that may share a process; one that does not capture is measured again alone.",
+)
+@click.option(
     "--facts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Measure the programs of this JSON-lines file (name, setup, body, capture) in place of the idioms.",
@@ -62,11 +69,12 @@ def ops(
     output: Path | None,
     opinfo: bool,
     samples: int,
+    share: int,
     facts: Path | None,
 ) -> int:
     """Capture every idiom of the knowledge, or every operator of PyTorch's database.
 
-    Each program runs in a process of its own: eager warm-up, synchronisation watch, capture, inputs changed in place,
+    Each idiom runs in a process of its own: eager warm-up, synchronisation watch, capture, inputs changed in place,
     replay, comparison with eager. Lists the entries whose declared verdict disagrees with what happened.
 
     Exit status: 0 all agree, 1 some disagree, 2 the run could not be finished, 3 there is no CUDA device.
@@ -77,7 +85,7 @@ def ops(
     from capaudit.probe.ops import OpsOptions, probe_idioms, probe_operators
     from capaudit.probe.ops_idioms import load_facts, load_idioms, select
 
-    options = OpsOptions(device=device, jobs=jobs, timeout=timeout, samples=samples)
+    options = OpsOptions(device=device, jobs=jobs, timeout=timeout, samples=samples, share=share)
     progress = _show_progress if sys.stderr.isatty() else None
     if opinfo:
         found = probe_operators(patterns, options, progress)

@@ -12,7 +12,7 @@ from capaudit.evidence import Environment, Evidence, JsonObject, JsonScalar, Rec
 from capaudit.knowledge import parse_range
 from capaudit.model import NoDeviceError
 from capaudit.probe.child import ChildFailureError, ChildResult, run_child
-from capaudit.probe.ops_idioms import Idiom, to_task
+from capaudit.probe.ops_idioms import Idiom, to_entry
 from capaudit.probe.ops_tasks import CUDA_BACKEND
 
 MODULE = "capaudit.probe.ops_server"
@@ -28,12 +28,17 @@ _NOTE_LENGTH = 400
 
 @dataclass(frozen=True, slots=True)
 class OpsOptions:
-    """How to measure: ``jobs`` programs at a time, ``timeout`` seconds for each, ``samples`` of each operator."""
+    """How to measure: ``jobs`` programs at a time, ``timeout`` seconds for each, ``samples`` of each operator.
+
+    Up to ``share`` idioms that are expected to capture run in one process, one after the other; one that
+    does not capture there is measured again alone.
+    """
 
     device: str = "cuda"
     jobs: int = 4
     timeout: float = 120.0
     samples: int = 3
+    share: int = 1
     backend: str = CUDA_BACKEND
 
 
@@ -43,7 +48,7 @@ def probe_idioms(idioms: Sequence[Idiom], options: OpsOptions, progress: Progres
     Raises NoDeviceError, and ChildFailureError where measuring could not even begin.
     """
     fitting = [idiom for idiom in idioms if _fits(idiom)]
-    payload: JsonObject = {"kind": "ops", "tasks": [to_task(idiom) for idiom in fitting], "select": []}
+    payload: JsonObject = {"kind": "ops", "tasks": [to_entry(idiom) for idiom in fitting], "share": options.share}
     run = _Run(payload, options, progress)
     measured = {str(outcome["id"]): outcome for outcome in run.outcomes}
     records = tuple(_idiom_record(idiom, measured.get(idiom.id), idiom in fitting) for idiom in idioms)
@@ -120,8 +125,7 @@ class _Run:
             "protocol": "3 eager warm-ups on the capture stream, synchronisation watch, capture, inputs changed in "
             "place, two replays compared with two eager steps from the same state",
         }
-        if kind == "opinfo":
-            parameters["samples"] = options.samples
+        parameters |= {"samples": options.samples} if kind == "opinfo" else {"share": options.share}
         return Evidence(
             kind="opinfo" if kind == "opinfo" else "ops",
             date=self._begin.isoformat(timespec="seconds"),

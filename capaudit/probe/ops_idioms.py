@@ -16,6 +16,8 @@ from capaudit.model import InputError
 
 VERDICTS = ("ok", "fails", "wrong-on-replay", "advances")
 
+# Warp's modules, process groups and compiled code are kept by name for the whole process.
+_RUNTIMES = ("wp.", "warp", "ws()", "kmod", "distributed", "compile", "torch.set_", "torch.use_", "backends")
 _LIBRARIES = ("warp", "mujoco_warp", "mujoco", "numpy")
 
 
@@ -99,9 +101,16 @@ def matches(identifier: str, pattern: str) -> bool:
     return identifier.startswith(pattern) or fnmatch.fnmatchcase(identifier, pattern)
 
 
-def to_task(idiom: Idiom) -> JsonObject:
+def to_entry(idiom: Idiom) -> JsonObject:
     """Return what the measuring process needs of an idiom."""
-    return {"id": idiom.id, "setup": idiom.setup, "body": idiom.body, "mutate": idiom.mutate}
+    texts: JsonObject = {"setup": idiom.setup, "body": idiom.body, "mutate": idiom.mutate}
+    return texts | {"id": idiom.id, "shareable": _is_shareable(idiom)}
+
+
+def _is_shareable(idiom: Idiom) -> bool:
+    """Whether the idiom may share a process: it is expected to capture, and starts no runtime that outlives it."""
+    text = idiom.setup + idiom.body + idiom.mutate
+    return idiom.capture in ("ok", "advances") and not any(mark in text for mark in _RUNTIMES)
 
 
 def _read(entry: object, place: str) -> Idiom:

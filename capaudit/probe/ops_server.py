@@ -13,7 +13,7 @@ from typing import cast
 from capaudit.evidence import JsonObject
 from capaudit.probe.child import Channel, serve
 from capaudit.probe.ops_fork import fork_each
-from capaudit.probe.ops_tasks import describe, measure_idiom, measure_operators, read_idiom, read_operators
+from capaudit.probe.ops_tasks import CAPTURED, describe, measure_idioms, measure_operators, read_outcomes
 
 _OPERATORS_EACH = 6
 """Operators that share a child, as long as their captures succeed."""
@@ -38,11 +38,26 @@ def handle(payload: JsonObject, channel: Channel) -> JsonObject:
 
 
 def _run_idioms(payload: JsonObject, common: JsonObject, channel: Channel, jobs: int, timeout: float) -> None:
-    tasks = deque(task | common for task in cast("list[JsonObject]", payload["tasks"]))
-    channel.partial({"total": len(tasks)})
+    entries = cast("list[JsonObject]", payload["tasks"])
+    channel.partial({"total": len(entries)})
+    common |= {"id": "idioms", "samples": 1}
+    tasks: deque[JsonObject] = deque(common | {"entries": [entry]} for entry in entries if not entry["shareable"])
+    shareable = [entry for entry in entries if entry["shareable"]]
+    share = cast("int", payload["share"])
+    for start in range(0, len(shareable), share):
+        tasks.append(common | {"entries": [*shareable[start : start + share]]})
     _freeze()
-    for task, ended in fork_each(tasks, measure_idiom, jobs, timeout):
-        channel.partial(read_idiom(task, ended))
+    for task, ended in fork_each(tasks, measure_idioms, jobs, timeout):
+        outcomes, rest = read_outcomes(task, ended)
+        shared = {str(entry["id"]): entry for entry in cast("list[JsonObject]", task["entries"])}
+        for outcome in outcomes:
+            if len(shared) > 1 and outcome["outcome"] not in CAPTURED:
+                # Company may be to blame.
+                tasks.append(task | {"entries": [shared[str(outcome["id"])]]})
+            else:
+                channel.partial(outcome)
+        if rest:
+            tasks.append(task | {"entries": [*rest]})
 
 
 def _run_operators(payload: JsonObject, common: JsonObject, channel: Channel, jobs: int, timeout: float) -> None:
@@ -64,7 +79,7 @@ def _run_operators(payload: JsonObject, common: JsonObject, channel: Channel, jo
 
     _freeze()
     for task, ended in fork_each(tasks, work, jobs, timeout):
-        outcomes, rest = read_operators(task, ended)
+        outcomes, rest = read_outcomes(task, ended)
         for outcome in outcomes:
             channel.partial(outcome)
         if rest:

@@ -14,9 +14,11 @@ from capaudit.probe.child import Channel, ChildResult
 
 if TYPE_CHECKING:
     from capaudit.probe.ops_backend import Backend
+    from capaudit.probe.ops_measure import Measurement
 
 CUDA_BACKEND = "capaudit.probe.ops_backend:CudaBackend"
-_CAPTURED = ("ok", "advances")
+CAPTURED = ("ok", "advances")
+"""Outcomes after which a process is as good as before."""
 
 
 def describe(task: JsonObject, channel: Channel) -> JsonObject:
@@ -32,29 +34,32 @@ def describe(task: JsonObject, channel: Channel) -> JsonObject:
     return cast("JsonObject", asdict(describe_environment(device)))
 
 
-def measure_idiom(task: JsonObject, channel: Channel) -> JsonObject:
-    """Measure one idiom in this process."""
+def measure_idioms(task: JsonObject, channel: Channel) -> JsonObject:
+    """Measure the task's idioms one after the other, until one does not capture: that may spoil this process."""
+    backend = _make_backend(task)
+    for number, entry in enumerate(cast("list[JsonObject]", task["entries"])):
+        channel.partial({"entry": number, "stage": "setup"})
+        folder = Path.cwd() / str(number)
+        folder.mkdir()
+        measured = _measure_idiom(entry, backend, folder, channel)
+        channel.partial({"measured": measured.to_json()})
+        if measured.outcome not in CAPTURED:
+            break
+    return {}
+
+
+def _measure_idiom(entry: JsonObject, backend: Backend, folder: Path, channel: Channel) -> Measurement:
     from capaudit.probe.ops_measure import Measurement, error_text, measure
     from capaudit.probe.ops_program import IdiomProgram
 
-    def entering(stage: str) -> None:
-        channel.partial({"stage": stage})
-
-    backend = _make_backend(task)
-    entering("setup")
-    setup, body, mutate = (str(task[key]) for key in ("setup", "body", "mutate"))
+    setup, body, mutate = (str(entry[key]) for key in ("setup", "body", "mutate"))
     try:
-        program = IdiomProgram(setup, body, mutate, backend.device, Path.cwd())
+        program = IdiomProgram(setup, body, mutate, backend.device, folder)
     except ModuleNotFoundError as error:
-        return Measurement("not-run", note=f"{error.name} is not installed").to_json()
+        return Measurement("not-run", note=f"{error.name} is not installed")
     except Exception as error:
-        return Measurement("broken", error_text(error)).to_json()
-    return measure(program, backend, entering).to_json()
-
-
-def read_idiom(task: JsonObject, ended: ChildResult) -> JsonObject:
-    """Return the outcome of one idiom."""
-    return {"id": task["id"], **(ended.result if ended.result is not None else _died(ended))}
+        return Measurement("broken", error_text(error))
+    return measure(program, backend, lambda stage: channel.partial({"stage": stage}))
 
 
 def measure_operators(found: Sequence[Any], task: JsonObject, channel: Channel) -> JsonObject:
@@ -73,32 +78,32 @@ def measure_operators(found: Sequence[Any], task: JsonObject, channel: Channel) 
                 with opinfo.without_reseeding():
                     measured = measure(program, backend, lambda stage: channel.partial({"stage": stage}))
                 channel.partial({"measured": measured.to_json()})
-                if measured.outcome not in _CAPTURED:
+                if measured.outcome not in CAPTURED:
                     return {}
         except opinfo.UnsupportedError as error:
             channel.partial({"measured": {"outcome": "not-run", "note": str(error)}})
     return {}
 
 
-def read_operators(task: JsonObject, ended: ChildResult) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Return what was measured, one outcome per sample, and the entries that are left to measure."""
+def read_outcomes(task: JsonObject, ended: ChildResult) -> tuple[list[JsonObject], list[JsonObject]]:
+    """Return what was measured, one outcome per idiom or sample, and the entries that are left to measure."""
     entries = cast("list[JsonObject]", task["entries"])
     outcomes: list[JsonObject] = []
-    number, position = 0, {"sample": entries[0]["first"], "input": ""}
+    number, position = 0, {"sample": entries[0].get("first", 0), "input": ""}
     is_open = ended.result is None
     for line in ended.partial:
         if "entry" in line:
             number, is_open = cast("int", line["entry"]), True
-            position = {"sample": line.get("sample", entries[number]["first"]), "input": line.get("input", "")}
+            position = {"sample": line.get("sample", entries[number].get("first", 0)), "input": line.get("input", "")}
         elif "measured" in line:
             is_open = False
             outcomes.append(_identify(entries[number]) | position | cast("JsonObject", line["measured"]))
     if is_open and ended.result is None:
         outcomes.append(_identify(entries[number]) | position | _died(ended))
-    if not outcomes or (ended.result is not None and outcomes[-1]["outcome"] in (*_CAPTURED, "not-run")):
+    if not outcomes or (ended.result is not None and outcomes[-1]["outcome"] in (*CAPTURED, "not-run")):
         return outcomes, []
     following = cast("int", position["sample"]) + 1
-    # A child that died before it had a sample would do so again.
+    # A child that died before it had a sample would do so again, and an idiom has none.
     again = (
         [entries[number] | {"first": following}]
         if position["input"] and following < cast("int", task["samples"])
@@ -108,7 +113,7 @@ def read_operators(task: JsonObject, ended: ChildResult) -> tuple[list[JsonObjec
 
 
 def _identify(entry: JsonObject) -> JsonObject:
-    return {"id": entry["id"], "subject": entry["subject"]}
+    return {"id": entry["id"], "subject": entry.get("subject", "")}
 
 
 def _make_backend(task: JsonObject) -> Backend:

@@ -61,6 +61,18 @@ def test_outcomes_are_compared_with_the_declarations() -> None:
     assert "2 of 5 declared verdicts disagree" in render(found)
 
 
+def test_idioms_that_share_a_process_are_judged_as_if_alone() -> None:
+    idioms = [
+        Idiom("patches", "y.copy_(x)", "ok", setup="torch.Tensor.twice = None"),
+        Idiom("exits", "os._exit(0)", "ok", setup="import os"),
+        Idiom("alone", "assert not hasattr(torch.Tensor, 'twice'); y.copy_(x)", "ok"),
+        Idiom("copy", "y.copy_(x)", "ok"),
+        Idiom("read", "y.fill_(x[0].item())", "fails"),
+    ]
+    found = measure(idioms, replace(FAKE, jobs=1, share=4))
+    assert [record.outcome for record in found.records] == ["ok", "broken", "ok", "ok", "fails"]
+
+
 def test_a_hanging_program_is_stopped_and_the_others_are_measured() -> None:
     idioms = [Idiom("hangs", "time.sleep(600)", "ok", setup="import time"), Idiom("copy", "y.copy_(x)", "ok")]
     found = measure(idioms, replace(FAKE, jobs=1, timeout=3))

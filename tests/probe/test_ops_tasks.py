@@ -4,7 +4,7 @@ from typing import Any
 
 from capaudit.evidence import JsonObject
 from capaudit.probe.child import ChildResult
-from capaudit.probe.ops_tasks import read_operators
+from capaudit.probe.ops_tasks import read_outcomes
 
 TASK: JsonObject = {
     "samples": 3,
@@ -31,7 +31,7 @@ def read(*lines: Any, alive: bool = True) -> tuple[list[tuple[Any, Any, Any]], l
         exit_code=0,
         seconds=1.0,
     )
-    outcomes, rest = read_operators(TASK, ended)
+    outcomes, rest = read_outcomes(TASK, ended)
     measured = [(outcome["id"], outcome["sample"], outcome["outcome"]) for outcome in outcomes]
     return measured, [(entry["id"], entry["first"]) for entry in rest]
 
