@@ -1,0 +1,700 @@
+"""Python's builtins and containers: calls whose results depend on more than an operation table can say."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from capaudit.audit import annotations, attributes, containers, hazards, instances, operators, parameters, stores
+from capaudit.audit.contexts import Rebind
+from capaudit.audit.values import (
+    NONE,
+    NOTHING,
+    UNKNOWN,
+    Array,
+    Atom,
+    Box,
+    ClassRef,
+    Const,
+    Function,
+    Host,
+    Instance,
+    Items,
+    Mapping,
+    Object,
+    Record,
+    Sequence,
+    Tensor,
+    Value,
+    WarpArray,
+    box,
+    class_ref,
+    const,
+    host,
+    items,
+    join,
+    join_all,
+    library_object,
+    like,
+    none,
+    partial,
+    sequence,
+    slice_of,
+    super_of,
+    tensor,
+    unknown,
+)
+from capaudit.model import Confidence
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Arguments, Frame
+
+
+def special_form(frame: Frame, node: ast.Call) -> Value | None:
+    """Calls that are read from syntax: ``super()`` and type tests."""
+    if not isinstance(node.func, ast.Name):
+        return None
+    name = node.func.id
+    if name == "super":
+        return _super(frame, node)
+    if name == "isinstance" and len(node.args) == 2:
+        value = frame.evaluate(node.args[0])
+        kinds = annotations.isinstance_kinds(frame, node.args[1])
+        frame.context.calls[node] = (True, "")
+        verdicts = {annotations.is_instance(frame, atom, kinds) for atom in value}
+        if len(verdicts) == 1 and (verdict := verdicts.pop()) is not None:
+            return const(verdict)
+        return host("bool")
+    if name == "cast" and len(node.args) == 2:
+        value = frame.evaluate(node.args[1])
+        frame.context.calls[node] = (True, "")
+        promised = annotations.annotation_value(frame.machine, frame.module, node.args[0], frame.function)
+        return annotations.refine(value, promised) if promised else value
+    return None
+
+
+def _super(frame: Frame, node: ast.Call) -> Value:
+    frame.context.calls[node] = (True, "")
+    function = frame.function
+    owner = function.cls if function is not None else None
+    if node.args:
+        for atom in frame.evaluate(node.args[0]):
+            if isinstance(atom, ClassRef):
+                owner = atom.cls
+    receiver: Atom | None = frame.context.receiver
+    if receiver is None and function is not None and not isinstance(function.node, ast.Lambda):
+        first = [*function.node.args.posonlyargs, *function.node.args.args][:1]
+        for parameter in first:
+            receiver = next(iter((frame.env or {}).get(parameter.arg, ())), None)
+    if receiver is None and frame.closure is not None:
+        receiver = frame.closure.receiver
+    if owner is None or receiver is None:
+        return unknown
+    return super_of(owner, receiver)
+
+
+_CONTAINER_KINDS = ("list", "dict", "set", "tuple", "frozenset", "deque")
+
+
+def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, node: ast.expr) -> Value | None:
+    """Evaluate a builtin or container method; ``None`` leaves the call to the operation tables."""
+    if receiver is not None:
+        kind, _, method = path.partition(".")
+        if kind in _CONTAINER_KINDS and isinstance(receiver, (Box, Items, Sequence, Mapping, Record)):
+            return containers.method(frame, receiver, method, arguments, node)
+        if kind == "str":
+            return _string_method(frame, method, receiver, arguments, node)
+        if path in ("object.__init__", "object.__setattr__", "object.__post_init__"):
+            return none
+        if isinstance(receiver, Instance) and path.startswith(("torch.nn.Module.", "torch.nn.modules.module.Module.")):
+            return _module_method(frame, receiver, path.rpartition(".")[2], arguments, node)
+        if isinstance(receiver, (Instance, ClassRef)) and path.endswith("Function.apply"):
+            return _autograd_apply(frame, receiver, arguments, node)
+        if isinstance(receiver, Instance) and path.startswith(("dict.", "list.")):
+            return unknown
+        if isinstance(receiver, Instance) and path.endswith(".__init__"):
+            return none
+        return None
+    handler = _HANDLERS.get(path)
+    return handler(frame, arguments, node) if handler is not None else None
+
+
+def _first(arguments: Arguments) -> Value:
+    return arguments.positional[0] if arguments.positional else arguments.star
+
+
+def _string_method(frame: Frame, method: str, receiver: Atom, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import calls
+
+    if method == "format":
+        for value in arguments.values():
+            calls.format_value(frame, value, node, node.args[0] if isinstance(node, ast.Call) and node.args else None)
+        return host("str")
+    if method in ("split", "rsplit", "splitlines", "partition"):
+        return sequence("list", host("str"))
+    if method in ("startswith", "endswith", "isdigit", "isidentifier", "isalpha"):
+        return host("bool")
+    return host("int") if method in ("index", "find", "count") else host("str")
+
+
+# -- attributes by name ---------------------------------------------------------------------------------------
+
+
+def _getattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    if len(arguments.positional) < 2:
+        return unknown
+    target, name = arguments.positional[0], arguments.positional[1]
+    default = arguments.positional[2] if len(arguments.positional) > 2 else NOTHING
+    result: Value = NOTHING
+    for key in name:
+        if isinstance(key, Const) and isinstance(key.value, str):
+            _note_private(frame, target, key.value, node)
+            found = attributes.read(frame, target, key.value, node)
+            result = join(result, found)
+        else:
+            for atom in target:
+                result = join(result, _any_attribute(frame, atom, node))
+    if default:
+        result = join(tuple(a for a in result if a is not UNKNOWN), default) if result != unknown else join(result, default)
+    return result
+
+
+def _note_private(frame: Frame, target: Value, name: str, node: ast.expr) -> None:
+    for atom in target:
+        attributes.note_private(frame, atom, name, node)
+
+
+def _any_attribute(frame: Frame, atom: Atom, node: ast.expr) -> Value:
+    if isinstance(atom, Instance):
+        result: Value = NOTHING
+        for cell in list(frame.machine.owner_cells(atom).values()):
+            result = join(result, stores.read_cell(frame, cell, node))
+        if not result:
+            instances.ensure_constructed(frame, atom)
+            for cell in list(frame.machine.owner_cells(atom).values()):
+                result = join(result, stores.read_cell(frame, cell, node))
+        return result or unknown
+    return unknown
+
+
+def _setattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import assignments
+
+    if len(arguments.positional) < 3:
+        return none
+    target, name, value = arguments.positional[:3]
+    for atom in target:
+        for key in name:
+            if isinstance(key, Const) and isinstance(key.value, str):
+                assignments.write_attribute(frame, atom, key.value, value, node)
+            elif isinstance(atom, Instance):
+                instances.ensure_constructed(frame, atom)
+                for cell in list(frame.machine.owner_cells(atom).values()):
+                    if stores.holds_buffers(cell.value) and stores.holds_buffers(value):
+                        frame.context.rebinds.append(Rebind(cell, frame.module, node, True))
+    return none
+
+
+def _hasattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    if len(arguments.positional) == 2:
+        target, name = arguments.positional
+        key = name[0].value if len(name) == 1 and isinstance(name[0], Const) else None
+        if isinstance(key, str):
+            _note_private(frame, target, key, node)
+            verdicts = {_has(frame, atom, key) for atom in target}
+            if len(verdicts) == 1 and (verdict := verdicts.pop()) is not None:
+                return const(verdict)
+    return host("bool")
+
+
+def _has(frame: Frame, atom: Atom, name: str) -> bool | None:
+    if isinstance(atom, Instance):
+        if frame.machine.names.method(atom.cls, name) is not None:
+            return True
+        cell = frame.machine.existing_cell(atom, name)
+        if cell is not None and cell.value and cell.written_by:
+            return True
+        return None
+    if isinstance(atom, Tensor):
+        return None
+    if atom is NONE:
+        return False
+    return None
+
+
+# -- sizes, iteration -----------------------------------------------------------------------------------------
+
+
+def _len(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import calls
+
+    result: Value = NOTHING
+    for atom in _first(arguments):
+        match atom:
+            case Tensor():
+                result = join(result, host("int", ("dynamic", "", None) if atom.dynamic else None))
+            case Items():
+                result = join(result, const(len(atom.items)))
+            case Sequence():
+                result = join(result, host("int", atom.taint))
+            case Instance():
+                found = calls.call_dunder(frame, atom, "__len__", [], node)
+                result = join(result, found if found is not None else host("int"))
+            case Box():
+                result = join(result, host("int", containers.order_taint(frame, atom)))
+            case _:
+                result = join(result, host("int"))
+    return result
+
+
+def _range(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    if any(isinstance(atom, Tensor) for value in arguments.positional for atom in value):
+        return None  # the operation table knows what that costs
+    taint: tuple[Any, ...] | None = None
+    for value in arguments.positional:
+        taint = operators.stronger(taint, operators.taint_of(value))
+    count = arguments.positional[0] if len(arguments.positional) == 1 else NOTHING
+    if len(count) == 1 and isinstance(count[0], Const) and isinstance(count[0].value, int) and 0 <= count[0].value <= 4:
+        return items(tuple(const(i) for i in range(count[0].value)))
+    return sequence("range", host("int"), taint)
+
+
+def _iterated(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+
+    return expressions.iterate(frame, _first(arguments), node)
+
+
+def _listing(kind: str) -> Any:
+    def make(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+        from capaudit.audit import expressions
+
+        value = _first(arguments)
+        if kind == "tuple" and len(value) == 1 and isinstance(value[0], Items):
+            return value
+        target = box(kind, expressions.site(frame, node), frame.tick)
+        cell = frame.machine.cell(target, "*")
+        if value:
+            frame.machine.join_cell(cell, _iterated(frame, arguments, node))
+        if kind in ("tuple", "iterator"):
+            return sequence(kind, frame.machine.read_cell(cell, frame.context), operators.length_taint(value))
+        return (target,)
+
+    return make
+
+
+def _dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import calls, expressions
+
+    target = box("dict", expressions.site(frame, node), frame.tick)
+    frame.machine.cell(target, "*")
+    for value in arguments.positional:
+        calls.update_box(frame, target, value)
+    for name, value in arguments.keywords.items():
+        expressions.set_entry(frame, target, const(name), value)
+    if arguments.keyword_star:
+        frame.machine.join_cell(frame.machine.cell(target, "*"), arguments.keyword_star)
+    return (target,)
+
+
+def _enumerate(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    taint = operators.length_taint(_first(arguments))
+    item = _iterated(frame, arguments, node)
+    return sequence("iterator", items((host("int"), item)), taint) if item else sequence("iterator", NOTHING)
+
+
+def _zip(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+
+    parts = tuple(expressions.iterate(frame, value, node) for value in arguments.positional)
+    if arguments.star:
+        return sequence("iterator", sequence("tuple", arguments.star))
+    if any(not part for part in parts):
+        return sequence("iterator", NOTHING)
+    return sequence("iterator", items(parts))
+
+
+def _map(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+    from capaudit.audit.frame import Arguments as Made
+
+    if len(arguments.positional) < 2:
+        return sequence("iterator", unknown)
+    parts = [expressions.iterate(frame, value, node) for value in arguments.positional[1:]]
+    if any(not part for part in parts):
+        return sequence("iterator", NOTHING)
+    return sequence("iterator", frame.call(arguments.positional[0], Made(parts), node))
+
+
+def _filter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions, guards
+    from capaudit.audit.frame import Arguments as Made
+
+    if len(arguments.positional) < 2:
+        return sequence("iterator", unknown)
+    part = expressions.iterate(frame, arguments.positional[1], node)
+    if part and arguments.positional[0] != none:
+        verdict = frame.call(arguments.positional[0], Made([part]), node)
+        guards.truth(frame, verdict, node, node, "filter asks whether it is true")
+    elif part:
+        guards.truth(frame, part, node, node, "filter asks whether it is true")
+    return sequence("iterator", part)
+
+
+def _sum(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    item = _iterated(frame, arguments, node)
+    tensors = [atom for atom in item if isinstance(atom, Tensor)]
+    if tensors:
+        result = operators.combine_tensors(tensors)
+        operators.note_device_work(frame, result, "python.sum", node)
+        return (like(result, rank=tensors[0].rank),)
+    arrays = [atom for atom in item if isinstance(atom, Array)]
+    if arrays:
+        return tuple(arrays)
+    numbers = tuple(atom for atom in item if isinstance(atom, (Const, Host)))
+    if numbers:
+        return join_all(host(a.type_name, getattr(a, "taint", None)) for a in numbers if isinstance(a, (Const, Host)))
+    return host("any") if item != unknown else unknown
+
+
+def _next(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import calls, expressions
+
+    value = _first(arguments)
+    result: Value = NOTHING
+    for atom in value:
+        if isinstance(atom, Instance):
+            found = calls.call_dunder(frame, atom, "__next__", [], node)
+            result = join(result, found if found is not None else unknown)
+        else:
+            result = join(result, expressions.iterate(frame, (atom,), node))
+    if len(arguments.positional) > 1:
+        result = join(result, arguments.positional[1])
+    place = node.args[0] if isinstance(node, ast.Call) and node.args else node
+    if frame.recording and _outlives(frame, place) and not any(isinstance(a, Instance) for a in value):
+        taint = ("frozen", f"next({ast.unparse(place)})", None)
+        if stores.holds_buffers(result):
+            hazards.frozen(frame, taint, node, "a host iterator picks a buffer", place)
+        return operators.with_taint(result, taint)
+    return result
+
+
+def _outlives(frame: Frame, node: ast.expr) -> bool:
+    """Whether what an expression names exists before and after the tick."""
+    if isinstance(node, ast.Attribute):
+        return True
+    if isinstance(node, ast.Name):
+        return node.id not in (frame.env or {}) or node.id in frame.context.arguments
+    return False
+
+
+def _iter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return sequence("iterator", _iterated(frame, arguments, node), operators.length_taint(_first(arguments)))
+
+
+def _reversed(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return sequence("list", _iterated(frame, arguments, node))
+
+
+def _abs(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    value = _first(arguments)
+    if any(isinstance(atom, Tensor) for atom in value):
+        return operators.unary(frame, ast.UAdd(), value, node)
+    return tuple(host(a.type_name, getattr(a, "taint", None))[0] if isinstance(a, (Const, Host)) else a for a in value)
+
+
+def _type(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    result: Value = NOTHING
+    for atom in _first(arguments):
+        if isinstance(atom, Instance):
+            result = join(result, (class_ref(atom.cls, atom.site is None),))
+        else:
+            result = join(result, host("any"))
+    return result
+
+
+def _slice(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return slice_of(join_all(arguments.positional))
+
+
+def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    values = arguments.positional if len(arguments.positional) > 1 else [_iterated(frame, arguments, node)]
+    found = join_all(values)
+    if hazards.device_tensors(found):
+        hazards.host_read(frame, found, node, "comparing elements with min or max asks which is larger", node, "python.max")
+        return host("any", ("device", "", None))
+    if any(isinstance(atom, (Instance, Function, Tensor, Items)) for atom in found):
+        return found
+    result: Value = NOTHING
+    for atom in found:
+        if isinstance(atom, (Const, Host)):
+            result = join(result, host(atom.type_name, getattr(atom, "taint", None)))
+        elif atom is not NONE:
+            result = join(result, (atom,))
+    return result
+
+
+def _every(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import guards
+
+    item = _iterated(frame, arguments, node)
+    if isinstance(node, ast.Call) and not any(isinstance(a, Tensor) for a in _first(arguments)):
+        place = node.args[0] if node.args else node
+        guards.truth(frame, item, place, node, f"{ast.unparse(node.func)}() asks each element whether it is true")
+    elif hazards.device_tensors(_first(arguments)):
+        hazards.host_read(frame, _first(arguments), node, "any() and all() ask each element whether it is true", node)
+    return host("bool", operators.taint_of(item))
+
+
+# -- functools and friends --------------------------------------------------------------------------------------
+
+
+def _partial(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return partial(_first(arguments), tuple(arguments.positional[1:]), tuple(arguments.keywords.items()))
+
+
+def _identity(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return _first(arguments) or unknown
+
+
+def _wraps(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return host("any")
+
+
+def _reduce(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+    from capaudit.audit.frame import Arguments as Made
+
+    if len(arguments.positional) < 2:
+        return unknown
+    item = expressions.iterate(frame, arguments.positional[1], node)
+    start = arguments.positional[2] if len(arguments.positional) > 2 else item
+    return frame.call(arguments.positional[0], Made([join(start, item), item]), node) if item else NOTHING
+
+
+def _copy(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    value = _first(arguments)
+    result: Value = NOTHING
+    for atom in value:
+        if isinstance(atom, Tensor):
+            operators.note_device_work(frame, atom, "copy.deepcopy", node)
+            atom = like(atom, storage="fresh")
+        result = join(result, (atom,))
+    return result
+
+
+def _replace(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+    from capaudit.audit.values import instance
+
+    result: Value = NOTHING
+    for atom in _first(arguments):
+        if not isinstance(atom, Instance):
+            result = join(result, (atom,))
+            continue
+        made = instance(atom.cls, expressions.site(frame, node), frame.tick)
+        for name in instances.field_names(frame.machine, atom.cls):
+            value = arguments.keywords.get(name) or instances.read(frame, atom, name, ast.Name(name))
+            frame.machine.join_cell(frame.machine.cell(made, name), value)
+        result = join(result, (made,))
+    return result
+
+
+def _namespace(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+
+    made = library_object("types.SimpleNamespace", expressions.site(frame, node))
+    for name, value in arguments.keywords.items():
+        frame.machine.join_cell(frame.machine.cell(made, name), value)
+    return (made,)
+
+
+def _chain(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions
+
+    return sequence("iterator", join_all(expressions.iterate(frame, value, node) for value in arguments.positional))
+
+
+def _nullcontext(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return (library_object("contextlib.manager", None, frozenset(), _first(arguments) or none),)
+
+
+def _parameter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    value = _first(arguments)
+    return tuple(like(a, element="float" if a.element is None else a.element) if isinstance(a, Tensor) else a for a in value) or (
+        tensor("cuda", element="float"),
+    )
+
+
+def _vmapped(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    callees = tuple(a for a in _first(arguments) if isinstance(a, (Function, Instance, Object)))
+    return callees or None
+
+
+# -- modules, autograd -------------------------------------------------------------------------------------------
+
+
+def _module_method(frame: Frame, receiver: Instance, name: str, arguments: Arguments, node: ast.expr) -> Value | None:
+    from capaudit.audit import calls
+
+    if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
+        key = _first(arguments)
+        value = arguments.positional[1] if len(arguments.positional) > 1 else arguments.keywords.get("tensor", none)
+        if len(key) == 1 and isinstance(key[0], Const):
+            cell = frame.machine.cell(receiver, str(key[0].value))
+            stores.write_cell(frame, cell, value, node, str(key[0].value))
+        return none
+    if name in ("to", "cuda", "train", "eval", "requires_grad_", "half", "float", "double", "apply", "compile"):
+        return (receiver,)
+    if name in ("parameters", "buffers"):
+        return sequence("iterator", (tensor("cuda", element="float", storage="other"),))
+    if name in ("named_parameters", "named_buffers"):
+        return sequence("iterator", items((host("str"), (tensor("cuda", element="float", storage="other"),))))
+    if name == "state_dict":
+        from capaudit.audit.values import mapping
+
+        return mapping(host("str"), (tensor("cuda", storage="other"),))
+    if name == "__call__":
+        return calls.call_instance(frame, receiver, arguments, node)
+    if name == "training":
+        return host("bool")
+    if name in ("__init__", "__setattr__", "load_state_dict"):
+        return none
+    return None
+
+
+def _autograd_apply(frame: Frame, receiver: Instance | ClassRef, arguments: Arguments, node: ast.expr) -> Value | None:
+    from capaudit.audit import calls
+    from capaudit.audit.frame import Arguments as Made
+
+    method = frame.machine.names.method(receiver.cls, "forward")
+    if method is None:
+        return None
+    context = (library_object("torch.autograd.function.FunctionCtx"),)
+    made = Made([context, *arguments.positional], dict(arguments.keywords), arguments.star, arguments.keyword_star)
+    return calls.call_function(frame, method, None, made, node)
+
+
+def contains(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.Compare) -> Value:
+    """Evaluate a membership test: tensors are compared and asked for the truth of each answer."""
+    from capaudit.audit import calls
+
+    result: Value = NOTHING
+    for atom in right:
+        if isinstance(atom, Instance):
+            found = calls.call_dunder(frame, atom, "__contains__", [left], node)
+            result = join(result, found if found is not None else host("bool"))
+            continue
+        if isinstance(atom, (Record, Mapping)) or isinstance(atom, Box) and atom.kind in ("dict", "set"):
+            continue
+        if isinstance(atom, Tensor) and atom.device == "cuda":
+            hazards.host_read(frame, (atom,), node, "membership in a tensor asks for the truth of a comparison", node.comparators[0], "python.contains")
+        if isinstance(atom, (Items, Sequence, Box)):
+            hazards.host_read(
+                frame,
+                tuple(a for a in left if isinstance(a, Tensor)),
+                node,
+                "membership compares the tensor with each element and asks whether it is true",
+                node.left,
+                "python.contains",
+            )
+            if not any(isinstance(a, (Const, Host)) and a.type_name == "str" for a in left):
+                held = containers.held(frame, atom)
+                if not any(isinstance(a, Tensor) for a in left):
+                    hazards.host_read(frame, tuple(a for a in held if isinstance(a, Tensor)), node, "membership compares with each tensor and asks whether it is true", node.comparators[0], "python.contains")
+    taint = operators.taint_of(left)
+    if any(isinstance(a, Tensor) and a.device == "cuda" for a in (*left, *right)):
+        taint = ("device", "", None)
+    return join(result, host("bool", taint)) if left and right else NOTHING
+
+
+def _default_device(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    frame.machine.memo["default-device"] = True
+    return none
+
+
+def _capturing(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import guards
+
+    return guards.capture_state(frame)
+
+
+def _as_promised(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return none
+
+
+_HANDLERS: dict[str, Any] = {
+    "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "builtins.hasattr": _hasattr,
+    "builtins.len": _len,
+    "builtins.range": _range,
+    "builtins.list": _listing("list"),
+    "builtins.tuple": _listing("tuple"),
+    "builtins.set": _listing("set"),
+    "builtins.frozenset": _listing("set"),
+    "collections.deque": _listing("list"),
+    "collections.OrderedDict": _dict,
+    "collections.defaultdict": lambda f, a, n: _dict(f, _without_factory(f, a), n),
+    "builtins.dict": _dict,
+    "builtins.enumerate": _enumerate,
+    "builtins.zip": _zip,
+    "builtins.map": _map,
+    "builtins.filter": _filter,
+    "builtins.sum": _sum,
+    "builtins.next": _next,
+    "builtins.iter": _iter,
+    "builtins.reversed": _reversed,
+    "builtins.abs": _abs,
+    "builtins.type": _type,
+    "builtins.slice": _slice,
+    "builtins.min": _extreme,
+    "builtins.max": _extreme,
+    "builtins.any": _every,
+    "builtins.all": _every,
+    "builtins.callable": lambda f, a, n: host("bool"),
+    "builtins.id": lambda f, a, n: host("int"),
+    "builtins.vars": lambda f, a, n: _getattr_dict(f, a, n),
+    "functools.partial": _partial,
+    "functools.wraps": _wraps,
+    "functools.reduce": _reduce,
+    "functools.lru_cache": _identity,
+    "functools.cache": _identity,
+    "itertools.cycle": _iter,
+    "itertools.count": lambda f, a, n: sequence("iterator", host("int")),
+    "itertools.chain": _chain,
+    "itertools.repeat": lambda f, a, n: sequence("iterator", _first(a)),
+    "itertools.product": lambda f, a, n: sequence("iterator", sequence("tuple", join_all(_each(f, a, n)))),
+    "copy.copy": _copy,
+    "copy.deepcopy": _copy,
+    "dataclasses.replace": _replace,
+    "types.SimpleNamespace": _namespace,
+    "contextlib.nullcontext": _nullcontext,
+    "torch.nn.Parameter": _parameter,
+    "torch.nn.parameter.Parameter": _parameter,
+    "torch.vmap": _vmapped,
+    "torch.func.vmap": _vmapped,
+    "torch.compile": _vmapped,
+    "torch.jit.script": _vmapped,
+    "torch.set_default_device": _default_device,
+    "torch.cuda.is_current_stream_capturing": _capturing,
+}
+
+
+def _without_factory(frame: Frame, arguments: Arguments) -> Arguments:
+    from capaudit.audit.frame import Arguments as Made
+
+    return Made(arguments.positional[1:], arguments.keywords)
+
+
+def _each(frame: Frame, arguments: Arguments, node: ast.expr) -> list[Value]:
+    from capaudit.audit import expressions
+
+    return [expressions.iterate(frame, value, node) for value in arguments.positional]
+
+
+def _getattr_dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return attributes.read(frame, _first(arguments), "__dict__", node)
+
+
+__all__ = ["Confidence", "WarpArray", "parameters"]

@@ -1,0 +1,220 @@
+"""One audit from options to result."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import time
+from pathlib import Path
+
+from capaudit.audit import calls
+from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions
+from capaudit.audit.contexts import Context, Rebind
+from capaudit.audit.frame import run_context
+from capaudit.audit.late import late_rebinds
+from capaudit.audit.machine import Machine
+from capaudit.audit.names import Names
+from capaudit.audit.options import AuditOptions
+from capaudit.audit.suppressions import apply_suppressions, meta_finding, spans
+from capaudit.audit.values import instance, reset_pool
+from capaudit.audit.verdicts import Verdicts, collect, reachable
+from capaudit.knowledge import Knowledge, load
+from capaudit.model import Boundary, Finding, OwnershipClass, Place, Result, Statistics
+from capaudit.program import Program, build_program
+
+
+def audit(options: AuditOptions) -> Result:
+    """Audit the program under ``options.paths`` from its boundaries.
+
+    Errors: ``InputError`` for paths, ``ConfigurationError`` for knowledge files,
+    ``UnresolvedEntryError`` for an entry that names nothing. Files that cannot be parsed become
+    CAP905 findings and the rest is audited.
+    """
+    started = time.perf_counter()
+    enabled = gc.isenabled()
+    gc.disable()  # contexts and syntax trees live until the end; collecting meanwhile only costs time
+    try:
+        return _audit(options, started)
+    finally:
+        reset_pool()
+        if enabled:
+            gc.enable()
+
+
+def find_boundaries(options: AuditOptions) -> tuple[Boundary, ...]:
+    """Return the boundaries that an audit with these options would look at."""
+    program = _program(options)
+    return tuple(entry.boundary for entry in find_entries(program, Names(program), options))
+
+
+def _program(options: AuditOptions) -> Program:
+    roots = dict.fromkeys([*options.paths, *entry_files(options)])
+    covered = [root for root in roots if not any(_inside(root, other) for other in roots if other != root)]
+    return build_program(tuple(covered), options.working_directory, options.configuration.exclude)
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return folder.is_dir() and path.absolute().is_relative_to(folder.absolute())
+
+
+def _audit(options: AuditOptions, started: float) -> Result:
+    reset_pool()
+    knowledge = load(options.configuration.knowledge_files())
+    program = _program(options)
+    machine = Machine(program, knowledge, run_context, dict(options.configuration.versions))
+    entries = find_entries(program, machine.names, options)
+    machine.owned = owned_functions(program, machine.names, entries)
+    machine.memo["default-device"] = any("set_default_device(" in m.source for m in program.modules.values())
+    results: list[tuple[Entry, Verdicts]] = []
+    audited: list[tuple[str, int, int]] = []
+    for entry in entries:
+        root = evaluate_entry(machine, entry)
+        late: list[Rebind] = late_rebinds(machine, root, entry)
+        results.append((entry, collect(entry, root, late, knowledge)))
+        for context in reachable(root):
+            node = context.function.node if context.function else None
+            if node is not None:
+                audited.append((context.module.file, node.lineno, node.end_lineno or node.lineno))
+    findings = [finding for _, verdict in results for finding in verdict.findings]
+    findings.extend(_unparsable(program, knowledge))
+    findings = apply_suppressions(program, findings, knowledge, spans(audited))
+    return _result(options, program, results, findings, started)
+
+
+def evaluate_entry(machine: Machine, entry: Entry) -> Context:
+    """Bring a boundary's contexts to rest and return the one it starts with."""
+    machine.capture = entry.boundary.capture
+    machine.warmed = {}
+    for context in machine.contexts.values():
+        context.dirty = False
+    machine.dirty.clear()
+    if entry.region is not None:
+        return _evaluate_region(machine, entry)
+    receiver = instance(entry.cls) if entry.cls is not None and not entry.function.has_decorator("staticmethod") else None
+    arguments = calls.promised_arguments(machine, entry.function, receiver, entry=True)
+    value = calls.bind_decorated(machine, entry.function, receiver) if receiver is not None else calls.decorated(machine, entry.function)
+    root = Context(None, entry.function.module, None, {}, frozenset([("boundary", entry.boundary.capture)]), "tick")
+    root.items["entry"] = (value, arguments)
+    direct = _direct(machine, entry, value, arguments, root)
+    machine.settle_unknown()
+    return direct
+
+
+def _direct(machine: Machine, entry: Entry, value: object, arguments: dict[str, object], root: Context) -> Context:
+    """Enter the function that the entry's name is bound to: itself, or the wrapper of a decorator."""
+    from capaudit.audit.values import Function, items, record
+
+    mode = frozenset([("boundary", entry.boundary.capture)])
+    wrappers = [atom for atom in value if isinstance(atom, Function)]  # type: ignore[attr-defined]
+    target = wrappers[0] if wrappers else None
+    if target is None or target.function is entry.function:
+        receiver = target.receiver if target is not None else None
+        context = machine.enter(entry.function, receiver, arguments, mode, "tick", None, None)  # type: ignore[arg-type]
+        assert context is not None
+        return context
+    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.parameters import bind
+
+    frame = Frame(machine, root, entry.function, entry.function.module)
+    given = Arguments([v for name, v in arguments.items() if target.receiver is None or name != next(iter(arguments))])  # type: ignore[misc]
+    bound = bind(frame, target.function, target.receiver, given) or {}
+    context = machine.enter(target.function, target.receiver, bound, mode, "tick", None, None, target.closure)
+    assert context is not None
+    return context if items and record else context
+
+
+def _evaluate_region(machine: Machine, entry: Entry) -> Context:
+    """Evaluate the function around a discovered capture; its body up to there is cold and may warm things up."""
+    function = entry.function
+    root = Context(function, function.module, None, {}, frozenset([("boundary", entry.boundary.capture)]), "tick")
+    receiver = instance(entry.cls) if entry.cls is not None and not function.has_decorator("staticmethod") else None
+    arguments = calls.promised_arguments(machine, function, receiver)
+    host = Context(function, function.module, receiver, arguments, frozenset(), "cold")
+    root.receiver = receiver
+    root.arguments = arguments
+    host.items["region"] = entry.region
+    host.items["root"] = root
+    root.runs = 1_000_000
+    machine.run(host)
+    machine.settle_unknown()
+    machine.warmed = {f: None for f in _warmed(host)}
+    for _ in range(3):
+        before = root.records
+        machine.run(host)
+        machine.settle_unknown()
+        if before.keys() == root.records.keys():
+            break
+    _note_fallbacks(entry, root)
+    return root
+
+
+def _warmed(host: Context) -> list[object]:
+    seen: dict[Context, None] = {host: None}
+    queue = [host]
+    for context in queue:
+        for callee in context.callees:
+            if callee.phase == "cold" and callee not in seen:
+                seen[callee] = None
+                queue.append(callee)
+    return [context.function for context in queue if context is not host and context.function is not None]
+
+
+def _note_fallbacks(entry: Entry, root: Context) -> None:
+    from capaudit.audit.frame import Frame
+    from capaudit.audit.regions import check_silent_fallback
+
+    frame = Frame.__new__(Frame)
+    Frame.__init__(frame, None, root, entry.function, entry.function.module)  # type: ignore[arg-type]
+    for node in ast.walk(entry.function.node):
+        if isinstance(node, ast.Try):
+            check_silent_fallback(frame, node)
+
+
+def _unparsable(program: Program, knowledge: Knowledge) -> list[Finding]:
+    rule = knowledge.rules["CAP905"]
+    return [
+        meta_finding(
+            "CAP905",
+            rule.name,
+            Place(broken.file, broken.line, broken.column, broken.line, broken.column),
+            f"the file {broken.cause}; the rest of the program was audited without it",
+            rule.remedy,
+        )
+        for broken in program.unparsable
+    ]
+
+
+def _result(
+    options: AuditOptions,
+    program: Program,
+    results: list[tuple[Entry, Verdicts]],
+    findings: list[Finding],
+    started: float,
+) -> Result:
+    operations = [operation for _, verdict in results for operation in verdict.operations]
+    unresolved = [call for _, verdict in results for call in verdict.unresolved]
+    pruned = dict.fromkeys(branch for _, verdict in results for branch in verdict.pruned)
+    by_class = {ownership.value: 0 for ownership in OwnershipClass}
+    for operation in operations:
+        by_class[operation.ownership.value] += 1
+    functions: set[str] = set()
+    for _, verdict in results:
+        functions |= verdict.functions
+    statistics = Statistics(
+        files=program.file_count,
+        functions_reachable=len(functions),
+        operations=len(operations),
+        calls=sum(verdict.calls for _, verdict in results),
+        by_class=by_class,
+        unresolved=len(unresolved),
+        seconds=time.perf_counter() - started,
+    )
+    operations.sort(key=lambda o: (o.boundary, o.place, o.hazard or "", o.name))
+    return Result(
+        boundaries=tuple(entry.boundary for entry, _ in results),
+        findings=tuple(sorted(findings, key=lambda f: f.sort_key)),
+        operations=tuple(operations) if options.collect_operations else (),
+        unresolved=tuple(sorted(unresolved, key=lambda u: (u.boundary, u.place))),
+        pruned=tuple(sorted(pruned, key=lambda p: (p.place, p.reason))),
+        statistics=statistics,
+    )

@@ -1,0 +1,398 @@
+"""Abstract evaluation of expressions."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from capaudit.audit import attributes, calls, guards, indexing, operators
+from capaudit.audit.values import (
+    NONE,
+    NOTHING,
+    UNKNOWN,
+    Array,
+    Box,
+    Const,
+    Function,
+    Host,
+    Instance,
+    Items,
+    Mapping,
+    Object,
+    Record,
+    Sequence,
+    Tensor,
+    Value,
+    WarpArray,
+    array,
+    box,
+    const,
+    host,
+    items,
+    join,
+    join_all,
+    like,
+    none,
+    sequence,
+    slice_of,
+    stronger,
+    unknown,
+)
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Frame
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Value:
+    """Return the abstract value of an expression, recording what it runs."""
+    if frame.env is None:
+        return NOTHING
+    handler = _EXPRESSIONS.get(type(node))
+    return handler(frame, node) if handler is not None else unknown
+
+
+def quietly(frame: Frame, node: ast.expr) -> Value:
+    """Evaluate a name or attribute chain without recording anything (for messages)."""
+    saved = frame.env
+    frame.quiet += 1
+    try:
+        return evaluate(frame, node) if saved is not None else NOTHING
+    finally:
+        frame.quiet -= 1
+        frame.env = saved
+
+
+def exception_value(frame: Frame) -> Value:
+    return host("any")
+
+
+def site(frame: Frame, node: ast.AST) -> tuple[Any, ...]:
+    """The allocation site of an object made by ``node``."""
+    return (frame.module.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Value:
+    return const(node.value)
+
+
+def _name(frame: Frame, node: ast.Name) -> Value:
+    return frame.read_name(node.id, node)
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Value:
+    key = dotted_key(node)
+    if key is not None and frame.env is not None and key in frame.env:
+        return frame.env[key]
+    return attributes.read(frame, evaluate(frame, node.value), node.attr, node)
+
+
+def dotted_key(node: ast.expr) -> str | None:
+    """The environment key of an attribute chain on a plain name (``self.x.y``), which narrowing uses."""
+    parts: list[str] = []
+    current = node
+    while isinstance(current, ast.Attribute):
+        parts.append(current.attr)
+        current = current.value
+    if isinstance(current, ast.Name) and parts:
+        return ".".join([current.id, *reversed(parts)])
+    return None
+
+
+def _tuple(frame: Frame, node: ast.Tuple) -> Value:
+    if any(isinstance(element, ast.Starred) for element in node.elts):
+        return sequence("tuple", join_all(_elements(frame, node.elts)))
+    return items(tuple(evaluate(frame, element) for element in node.elts))
+
+
+def _elements(frame: Frame, nodes: list[ast.expr]) -> list[Value]:
+    values: list[Value] = []
+    for element in nodes:
+        if isinstance(element, ast.Starred):
+            values.append(iterate(frame, evaluate(frame, element.value), element))
+        else:
+            values.append(evaluate(frame, element))
+    return values
+
+
+def _list(frame: Frame, node: ast.List | ast.Set) -> Value:
+    kind = "list" if isinstance(node, ast.List) else "set"
+    target = box(kind, site(frame, node), frame.tick)
+    fill_box(frame, target, _elements(frame, node.elts), node)
+    return (target,)
+
+
+def fill_box(frame: Frame, target: Box, values: list[Value], node: ast.AST) -> None:
+    """Join values into a list or set; the positions of short lists are kept apart."""
+    machine = frame.machine
+    machine.join_cell(machine.cell(target, "*"), join_all(values))
+    if target.kind == "list" and 0 < len(values) <= 8 and not any(isinstance(n, ast.Starred) for n in getattr(node, "elts", ())):
+        for i, value in enumerate(values):
+            machine.join_cell(machine.cell(target, f"[{i}]"), value)
+    if not values:
+        machine.cell(target, "*")
+
+
+def _dict(frame: Frame, node: ast.Dict) -> Value:
+    target = box("dict", site(frame, node), frame.tick)
+    machine = frame.machine
+    machine.cell(target, "*")
+    for key, value_node in zip(node.keys, node.values, strict=True):
+        value = evaluate(frame, value_node)
+        if key is None:
+            calls.update_box(frame, target, value)
+            continue
+        set_entry(frame, target, evaluate(frame, key), value)
+    return (target,)
+
+
+def set_entry(frame: Frame, target: Box, key: Value, value: Value) -> None:
+    """Join ``target[key] = value`` for a dictionary box."""
+    machine = frame.machine
+    machine.join_cell(machine.cell(target, "#keys"), key)
+    if len(key) == 1 and isinstance(key[0], Const):
+        machine.join_cell(machine.cell(target, f"[{key[0].value!r}]"), value)
+    else:
+        machine.join_cell(machine.cell(target, "*"), value)
+
+
+def entries(frame: Frame, target: Box) -> Value:
+    """Join of everything that a container box holds."""
+    machine = frame.machine
+    found: Value = machine.read_cell(machine.cell(target, "*"), frame.context)
+    for name, cell in list(machine.owner_cells(target).items()):
+        if name.startswith("["):
+            found = join(found, machine.read_cell(cell, frame.context))
+    return found
+
+
+def iterate(frame: Frame, value: Value, node: ast.AST) -> Value:
+    """Return the join of the items that iterating ``value`` yields."""
+    found: Value = NOTHING
+    machine = frame.machine
+    for atom in value:
+        match atom:
+            case Tensor():
+                rank = atom.rank - 1 if atom.rank else None
+                if atom.dynamic:
+                    guards.dynamic_loop(frame, node)
+                found = join(found, (like(atom, rank=rank, dynamic=False),))
+            case Items():
+                found = join(found, join_all(atom.items))
+            case Sequence():
+                if atom.taint:
+                    guards.tainted_loop(frame, atom.taint, node)
+                found = join(found, atom.item)
+            case Box():
+                if atom.kind == "dict":
+                    keys = machine.read_cell(machine.cell(atom, "#keys"), frame.context)
+                    found = join(found, keys)
+                else:
+                    found = join(found, entries(frame, atom))
+            case Mapping():
+                found = join(found, atom.name)
+            case Record():
+                found = join(found, join_all(const(name) for name, _ in atom.entries))
+            case Array():
+                found = join(found, array(atom.element))
+            case Const() if isinstance(atom.value, str):
+                found = join(found, host("str"))
+            case Const() if atom is NONE:
+                pass
+            case Host() if atom.type_name != "any":
+                found = join(found, host("str") if atom.type_name == "str" else host("any"))
+            case Instance():
+                found = join(found, calls.iterate_instance(frame, atom, node))
+            case Object():
+                found = join(found, atom.content or calls.library_items(frame, atom))
+            case WarpArray():
+                found = join(found, (atom,))
+            case Host():
+                found = join(found, (atom,))
+            case _:
+                found = join(found, unknown)
+    return found
+
+
+def _slice(frame: Frame, node: ast.Slice) -> Value:
+    bounds: Value = NOTHING
+    for part in (node.lower, node.upper, node.step):
+        if part is not None:
+            bounds = join(bounds, evaluate(frame, part))
+    return slice_of(bounds)
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Value:
+    return indexing.read(frame, node)
+
+
+def _call(frame: Frame, node: ast.Call) -> Value:
+    return calls.call(frame, node)
+
+
+def _compare(frame: Frame, node: ast.Compare) -> Value:
+    left = evaluate(frame, node.left)
+    result: Value = NOTHING
+    for operator, right_node in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(frame, right_node)
+        one = operators.compare(frame, operator, left, right, node)
+        if len(node.ops) > 1:
+            guards.truth(frame, one, node, node, "a chained comparison asks whether it is true")
+        result = join(result, one)
+        left = right
+    return result
+
+
+def _bool_operation(frame: Frame, node: ast.BoolOp) -> Value:
+    result, env = guards.boolean_operation(frame, node)
+    frame.env = env
+    return result
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
+    if isinstance(node.op, ast.Not):
+        value = evaluate(frame, node.operand)
+        guards.truth(frame, value, node.operand, node, "'not' asks whether it is true")
+        known = guards.constant_truth(value)
+        if known is not None:
+            return const(not known)
+        return host("bool", operators.taint_of(value))
+    return operators.unary(frame, node.op, evaluate(frame, node.operand), node)
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Value:
+    left = evaluate(frame, node.left)
+    right = evaluate(frame, node.right)
+    return operators.binary(frame, node.op, left, right, node)
+
+
+def _conditional(frame: Frame, node: ast.IfExp) -> Value:
+    outcome = guards.test(frame, node.test, node)
+    if frame.env is None:
+        return NOTHING
+    before = frame.env
+    result: Value = NOTHING
+    for branch, part in ((outcome.true, node.body), (outcome.false, node.orelse)):
+        if branch is not None:
+            frame.env = {**before, **branch}
+            result = join(result, evaluate(frame, part))
+    frame.env = before
+    taint = outcome.taint
+    if taint is not None and taint[0] in ("frozen", "rng", "clock"):
+        result = operators.with_taint(result, taint)
+    return result
+
+
+def _formatted(frame: Frame, node: ast.JoinedStr) -> Value:
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            calls.format_value(frame, evaluate(frame, part.value), part, part.value)
+            if part.format_spec is not None:
+                evaluate(frame, part.format_spec)
+    return host("str")
+
+
+def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+    return calls.lambda_value(frame, node)
+
+
+def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
+    if frame.env is None:
+        return NOTHING
+    before = frame.env
+    frame.env = dict(before)
+    taint: tuple[Any, ...] | None = None
+    reached = True
+    for generator in node.generators:
+        iterated = evaluate(frame, generator.iter)
+        taint = stronger(taint, operators.length_taint(iterated))
+        item = iterate(frame, iterated, generator.iter)
+        if not item:
+            reached = False
+            break
+        from capaudit.audit import assignments
+
+        assignments.assign(frame, generator.target, item, generator.iter)
+        for condition in generator.ifs:
+            outcome = guards.test(frame, condition, condition)
+            if frame.env is not None and outcome.true is not None:
+                frame.env = {**frame.env, **outcome.true}
+    kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "iterator")
+    result: Value
+    if isinstance(node, ast.DictComp):
+        target = box("dict", site(frame, node), frame.tick)
+        frame.machine.cell(target, "*")
+        if reached and frame.env is not None:
+            key = evaluate(frame, node.key)
+            value = evaluate(frame, node.value)
+            frame.machine.join_cell(frame.machine.cell(target, "#keys"), key)
+            frame.machine.join_cell(frame.machine.cell(target, "*"), value)
+        result = (target,)
+    else:
+        element = evaluate(frame, node.elt) if reached and frame.env is not None else NOTHING
+        if kind == "iterator":
+            result = sequence("iterator", element, taint)
+        else:
+            target = box(kind, site(frame, node), frame.tick)
+            frame.machine.join_cell(frame.machine.cell(target, "*"), element)
+            result = (target,)
+    frame.env = before
+    return result
+
+
+def _walrus(frame: Frame, node: ast.NamedExpr) -> Value:
+    value = evaluate(frame, node.value)
+    frame.bind(node.target.id, value, node.value)
+    return value
+
+
+def _starred(frame: Frame, node: ast.Starred) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _await(frame: Frame, node: ast.Await) -> Value:
+    return evaluate(frame, node.value)
+
+
+def _yield(frame: Frame, node: ast.Yield) -> Value:
+    value = evaluate(frame, node.value) if node.value is not None else none
+    context = frame.context
+    context.yields = join(context.yields, value)
+    return host("any")
+
+
+def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
+    value = iterate(frame, evaluate(frame, node.value), node)
+    frame.context.yields = join(frame.context.yields, value)
+    return none
+
+
+_EXPRESSIONS: dict[type[ast.expr], Any] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Tuple: _tuple,
+    ast.List: _list,
+    ast.Set: _list,
+    ast.Dict: _dict,
+    ast.Slice: _slice,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+    ast.Compare: _compare,
+    ast.BoolOp: _bool_operation,
+    ast.UnaryOp: _unary,
+    ast.BinOp: _binary,
+    ast.IfExp: _conditional,
+    ast.JoinedStr: _formatted,
+    ast.Lambda: _lambda,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.NamedExpr: _walrus,
+    ast.Starred: _starred,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield_from,
+}
+
+__all__ = ["UNKNOWN", "Function", "evaluate", "iterate", "quietly"]

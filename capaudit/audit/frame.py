@@ -1,0 +1,576 @@
+"""One evaluation of one context: environment, flow and what it records.
+
+The frame walks a function's statements in program order. Branches are evaluated apart and joined,
+loops until the environment rests, and code that can only end in a ``raise`` counts as failure path.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from capaudit.audit import annotations, assignments, attributes, calls, expressions, guards, regions, stores
+from capaudit.audit.contexts import Cell, Context, OperationRecord, StreamEvent
+from capaudit.audit.machine import Machine
+from capaudit.audit.values import (
+    NOTHING,
+    UNKNOWN,
+    Atom,
+    Const,
+    Host,
+    Tensor,
+    Value,
+    function,
+    join,
+    none,
+    unknown,
+)
+from capaudit.model import Confidence, OwnershipClass
+from capaudit.program import FunctionInfo, Module
+from capaudit.program.symbols import dotted_text
+
+Environment = dict[str, Value]
+_LOOP_ROUNDS = 4
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The arguments of one call. ``star``/``keyword_star`` join what unknown ``*``/``**`` operands may supply."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    star: Value = NOTHING
+    keyword_star: Value = NOTHING
+    nodes: list[ast.expr] = field(default_factory=list)
+    keyword_nodes: dict[str, ast.expr] = field(default_factory=dict)
+
+    def values(self) -> list[Value]:
+        return [*self.positional, *self.keywords.values(), *(v for v in (self.star, self.keyword_star) if v)]
+
+
+class Frame:
+    """Evaluates one context. ``env`` is ``None`` where control cannot be."""
+
+    def __init__(self, machine: Machine, context: Context, function_info: FunctionInfo | None, module: Module) -> None:
+        self.machine = machine
+        self.context = context
+        self.function = function_info
+        self.module = module
+        self.env: Environment | None = {}
+        self.mode: frozenset[Any] = context.mode
+        self.failure = 0
+        self.quiet = 0
+        self.stories: dict[str, ast.expr] = {}
+        self.breaks: list[list[Environment]] = []
+        self.continues: list[list[Environment]] = []
+        self.closure: Context | None = context.items.get("closure")
+        self.globals: set[str] = set()
+        self.has_nested = False
+        self.region: str | None = None
+        self.loop_parity: list[Any] = []
+
+    # -- facts --------------------------------------------------------------------------------------
+
+    @property
+    def tick(self) -> bool:
+        return self.context.phase == "tick"
+
+    @property
+    def recording(self) -> bool:
+        return self.context.phase == "tick" and self.env is not None and not self.quiet
+
+    def flag(self, name: str) -> bool:
+        return name in self.mode
+
+    # -- environment --------------------------------------------------------------------------------
+
+    def read_name(self, name: str, node: ast.AST) -> Value:
+        """Return a variable's value: local, closure, then global."""
+        env = self.env
+        if env is not None and name in env and name not in self.globals:
+            return env[name]
+        closure = self.closure
+        while closure is not None:
+            if name in closure.locals:
+                closure.local_readers[self.context] = None
+                return closure.locals[name]
+            closure = closure.items.get("closure")
+        return attributes.global_value(self, self.module, name)
+
+    def bind(self, name: str, value: Value, node: ast.expr | None = None) -> None:
+        if self.env is None:
+            return
+        if name in self.globals:
+            attributes.write_global(self, name, value, node)
+            return
+        self.env[name] = value
+        for key in [key for key in self.env if key.startswith(f"{name}.")]:
+            del self.env[key]
+        if node is not None:
+            self.stories[name] = node
+        if self.has_nested:
+            self.machine.note_local(self.context, name, value)
+
+    # -- evaluation -----------------------------------------------------------------------------------
+
+    def evaluate(self, node: ast.expr) -> Value:
+        return expressions.evaluate(self, node)
+
+    def call(self, callee: Value, arguments: Arguments, node: ast.Call | ast.expr) -> Value:
+        return calls.call_value(self, callee, arguments, node)
+
+    def run_block(self, body: list[ast.stmt]) -> None:
+        failing = guards.always_raises(body)
+        if failing:
+            self.failure += 1
+        try:
+            for statement in body:
+                if self.env is None:
+                    return
+                self.run_statement(statement)
+        finally:
+            if failing:
+                self.failure -= 1
+
+    def run_statement(self, node: ast.stmt) -> None:
+        handler = _STATEMENTS.get(type(node))
+        if handler is not None:
+            handler(self, node)
+
+    # -- records ----------------------------------------------------------------------------------------
+
+    def record(
+        self,
+        node: ast.AST,
+        name: str,
+        *,
+        ownership: OwnershipClass = OwnershipClass.GRAPH_ELIGIBLE,
+        hazard: str | None = None,
+        confidence: Confidence = Confidence.CERTAIN,
+        message: str = "",
+        remedy: str = "",
+        why: tuple[str, ...] = (),
+        related: tuple[tuple[Module, ast.AST, str], ...] = (),
+        module: Module | None = None,
+    ) -> None:
+        """Note one operation of the boundary. Outside a boundary nothing is kept; on a failure path it is cold."""
+        if not self.recording:
+            return
+        if self.failure and ownership is not OwnershipClass.UNRESOLVED:
+            ownership, hazard = OwnershipClass.COLD_PATH, None
+            message = "failure path: this code only runs before a raise"
+        key = (
+            getattr(node, "lineno", 0),
+            getattr(node, "col_offset", 0),
+            getattr(node, "end_lineno", 0),
+            getattr(node, "end_col_offset", 0),
+            hazard or "",
+            name if hazard is None else "",
+        )
+        old = self.context.records.get(key)
+        if old is not None and _strength(old.confidence) >= _strength(confidence):
+            return
+        self.context.records[key] = OperationRecord(
+            module or self.module, node, name, ownership, hazard, confidence, message, remedy, why, related
+        )
+
+    def reject(
+        self,
+        node: ast.AST,
+        hazard: str,
+        name: str,
+        message: str,
+        *,
+        remedy: str = "",
+        confidence: Confidence = Confidence.CERTAIN,
+        subject: ast.expr | None = None,
+        related: tuple[tuple[Module, ast.AST, str], ...] = (),
+        module: Module | None = None,
+    ) -> None:
+        """Record a hazard, with the story of the value that ``subject`` names."""
+        if not self.recording:
+            return
+        why = self.story(subject) if subject is not None else ()
+        self.record(
+            node,
+            name,
+            ownership=OwnershipClass.REJECTED,
+            hazard=hazard,
+            confidence=confidence,
+            message=message,
+            remedy=remedy,
+            why=why,
+            related=related,
+            module=module,
+        )
+
+    def stream_event(self, kind: str, stream: Any, node: ast.AST, other: Any = None) -> None:
+        if self.recording:
+            self.context.streams.append(StreamEvent(kind, stream, other, self.module, node))
+
+    def device_work(self, node: ast.AST) -> None:
+        """Note that device work is enqueued on the current torch stream, when that is a side stream."""
+        for flag in self.mode:
+            if isinstance(flag, tuple) and flag[0] == "torch-stream":
+                self.stream_event("work", flag[1], node)
+
+    def story(self, node: ast.expr) -> tuple[str, ...]:
+        """Say where the value of an expression comes from, oldest fact first."""
+        lines: list[str] = []
+        seen: set[str] = set()
+        current: ast.expr | None = node
+        while current is not None and len(lines) < 3:
+            text = dotted_text(current)
+            root = current
+            while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
+                root = root.func if isinstance(root, ast.Call) else root.value
+            if isinstance(root, ast.Name) and root.id in self.stories and root.id not in seen:
+                seen.add(root.id)
+                origin = self.stories[root.id]
+                lines.append(f"{root.id} = {_short(origin)} ({self.module.file}:{origin.lineno})")
+                current = origin
+                continue
+            if isinstance(root, ast.Name) and self.function is not None and root.id in self.context.arguments:
+                value = self.context.arguments[root.id]
+                if root.id not in ("self", "cls"):
+                    lines.append(f"{root.id} is a parameter of {self.function.qualname}: {describe(value)}")
+            if text.count(".") >= 1 and (fact := self._cell_story(current)):
+                lines.append(fact)
+            current = None
+        return tuple(reversed(lines))
+
+    def _cell_story(self, node: ast.expr) -> str | None:
+        while isinstance(node, (ast.Call, ast.Subscript)):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        probe: ast.expr | None = node
+        while isinstance(probe, ast.Attribute):
+            for atom in expressions.quietly(self, probe):
+                storage = getattr(atom, "storage", None)
+                if isinstance(storage, Cell) and storage.node is not None:
+                    module, place = storage.node
+                    text = _short(place) if isinstance(place, ast.expr) else ""
+                    return f"{storage.label} = {text} ({module.file}:{getattr(place, 'lineno', 0)})"
+            probe = probe.value
+        return None
+
+
+def _strength(confidence: Confidence) -> int:
+    return {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}[confidence]
+
+
+def _short(node: ast.expr, limit: int = 60) -> str:
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def describe(value: Value) -> str:
+    """Name a value in a reader's words."""
+    words: list[str] = []
+    for atom in value:
+        match atom:
+            case Tensor():
+                where = "a device tensor" if atom.device == "cuda" else "a host tensor"
+                kind = {"bool": " (boolean mask)", "int": " (integers)", "float": ""}.get(atom.element or "", "")
+                words.append(where + kind + (" of data-dependent shape" if atom.dynamic else ""))
+            case Const() if atom.value is None:
+                words.append("None")
+            case Const() | Host():
+                words.append(f"a host {atom.type_name}")
+            case _ if atom is UNKNOWN:
+                words.append("not known")
+            case _:
+                words.append(type(atom).__name__.lower())
+    return " or ".join(dict.fromkeys(words)) or "nothing yet"
+
+
+# -- statements ------------------------------------------------------------------------------------------
+
+
+def _run_expression(frame: Frame, node: ast.Expr) -> None:
+    frame.evaluate(node.value)
+
+
+def _run_assign(frame: Frame, node: ast.Assign) -> None:
+    value = frame.evaluate(node.value)
+    for target in node.targets:
+        assignments.assign(frame, target, value, node.value)
+
+
+def _run_annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is None:
+        return
+    value = frame.evaluate(node.value)
+    annotated = annotations.annotation_value(frame.machine, frame.module, node.annotation, frame.function)
+    assignments.assign(frame, node.target, annotations.refine(value, annotated), node.value)
+
+
+def _run_augmented(frame: Frame, node: ast.AugAssign) -> None:
+    assignments.augment(frame, node)
+
+
+def _run_return(frame: Frame, node: ast.Return) -> None:
+    value = frame.evaluate(node.value) if node.value is not None else none
+    if frame.env is not None:
+        frame.context.result = join(frame.context.result, value)
+        stores.note_exit(frame)
+    frame.env = None
+
+
+def _run_raise(frame: Frame, node: ast.Raise) -> None:
+    frame.failure += 1
+    if node.exc is not None:
+        frame.evaluate(node.exc)
+    frame.failure -= 1
+    frame.env = None
+
+
+def _run_if(frame: Frame, node: ast.If) -> None:
+    outcome = guards.test(frame, node.test, node)
+    if frame.env is None:
+        return
+    before = frame.env
+    after: list[Environment] = []
+    for branch, body, wanted in ((outcome.true, node.body, True), (outcome.false, node.orelse, False)):
+        if branch is None:
+            if body:
+                guards.note_pruned(frame, node, body, outcome.reason, wanted)
+            continue
+        frame.env = {**before, **branch}
+        frame.run_block(body)
+        if frame.env is not None:
+            after.append(frame.env)
+    frame.env = merge(after)
+
+
+def merge(environments: list[Environment]) -> Environment | None:
+    """Join environments; a name that one of them lacks keeps the value of the others."""
+    if not environments:
+        return None
+    result = dict(environments[0])
+    for other in environments[1:]:
+        for name, value in other.items():
+            if name in result:
+                result[name] = join(result[name], value)
+            elif "." not in name:
+                result[name] = value
+        for name in [name for name in result if "." in name and name not in other]:
+            del result[name]
+    return result
+
+
+def _loop(frame: Frame, body: list[ast.stmt], orelse: list[ast.stmt], bind: Any, endless: bool = False) -> None:
+    """Evaluate a loop body until the environment rests; ``bind`` prepares each round and may end the loop."""
+    before = frame.env
+    if before is None:
+        return
+    exits: list[Environment] = []
+    state: Environment = before
+    frame.breaks.append(exits)
+    for _ in range(_LOOP_ROUNDS):
+        frame.env = dict(state)
+        frame.continues.append([])
+        bind()
+        if frame.env is not None:
+            frame.run_block(body)
+        ends = frame.continues.pop()
+        if frame.env is not None:
+            ends.append(frame.env)
+        merged = merge([state, *ends])
+        if merged is None or merged == state:
+            break
+        state = merged
+    frame.breaks.pop()
+    frame.env = None if endless else state
+    if orelse and frame.env is not None:
+        frame.run_block(orelse)
+    frame.env = merge([*([frame.env] if frame.env is not None else []), *exits])
+
+
+def _run_for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
+    iterated = frame.evaluate(node.iter)
+    item = expressions.iterate(frame, iterated, node.iter)
+    if frame.env is None:
+        return
+    frame.loop_parity.append(regions.loop_count(frame, node.iter, iterated))
+
+    def bind() -> None:
+        assignments.assign(frame, node.target, item, node.iter)
+
+    if not item:
+        frame.loop_parity.pop()
+        return  # nothing to iterate over yet
+    _loop(frame, node.body, node.orelse, bind)
+    frame.loop_parity.pop()
+
+
+def _run_while(frame: Frame, node: ast.While) -> None:
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    frame.loop_parity.append(None)
+
+    def bind() -> None:
+        outcome = guards.test(frame, node.test, node)
+        if frame.env is not None:
+            frame.env = {**frame.env, **outcome.true} if outcome.true is not None else None
+
+    _loop(frame, node.body, node.orelse, bind, endless)
+    frame.loop_parity.pop()
+
+
+def _run_break(frame: Frame, node: ast.Break) -> None:
+    if frame.env is not None and frame.breaks:
+        frame.breaks[-1].append(frame.env)
+    frame.env = None
+
+
+def _run_continue(frame: Frame, node: ast.Continue) -> None:
+    if frame.env is not None and frame.continues:
+        frame.continues[-1].append(frame.env)
+    frame.env = None
+
+
+def _run_try(frame: Frame, node: ast.Try) -> None:
+    before = dict(frame.env or {})
+    regions.check_silent_fallback(frame, node)
+    frame.run_block(node.body)
+    if frame.env is not None and node.orelse:
+        frame.run_block(node.orelse)
+    ends = [frame.env] if frame.env is not None else []
+    middle = merge([before, *ends])
+    for handler in node.handlers:
+        frame.env = dict(middle or {})
+        if handler.name:
+            frame.bind(handler.name, expressions.exception_value(frame))
+        frame.failure += 1  # a handler runs after something failed, so nothing in it is a tick's work
+        frame.run_block(handler.body)
+        frame.failure -= 1
+        if frame.env is not None:
+            ends.append(frame.env)
+    frame.env = merge(ends)
+    if node.finalbody:
+        resume = frame.env
+        frame.env = resume if resume is not None else dict(middle or {})
+        frame.run_block(node.finalbody)
+        if resume is None:
+            frame.env = None
+
+
+def _run_with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
+    regions.run_with(frame, node)
+
+
+def _run_assert(frame: Frame, node: ast.Assert) -> None:
+    outcome = guards.test(frame, node.test, node)
+    if node.msg is not None:
+        frame.failure += 1
+        frame.evaluate(node.msg)
+        frame.failure -= 1
+    if frame.env is not None:
+        frame.env = {**frame.env, **outcome.true} if outcome.true is not None else None
+
+
+def _run_delete(frame: Frame, node: ast.Delete) -> None:
+    for target in node.targets:
+        assignments.delete(frame, target, node)
+
+
+def _run_function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    frame.bind(node.name, calls.nested_function(frame, node))
+
+
+def _run_class(frame: Frame, node: ast.ClassDef) -> None:
+    frame.bind(node.name, calls.nested_class(frame, node))
+
+
+def _run_import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
+    attributes.local_import(frame, node)
+
+
+def _run_global(frame: Frame, node: ast.Global) -> None:
+    frame.globals.update(node.names)
+
+
+def _run_match(frame: Frame, node: ast.Match) -> None:
+    subject = frame.evaluate(node.subject)
+    if any(_compares(case.pattern) for case in node.cases):
+        guards.truth(frame, subject, node.subject, node, "a match statement compares it")
+    before = frame.env
+    if before is None:
+        return
+    ends: list[Environment] = []
+    for case in node.cases:
+        frame.env = dict(before)
+        assignments.bind_pattern(frame, case.pattern, subject)
+        if case.guard is not None:
+            outcome = guards.test(frame, case.guard, node)
+            frame.env = {**frame.env, **outcome.true} if outcome.true is not None and frame.env is not None else None
+        if frame.env is not None:
+            frame.run_block(case.body)
+        if frame.env is not None:
+            ends.append(frame.env)
+    exhaustive = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases)
+    frame.env = merge(ends if exhaustive else [*ends, before])
+
+
+def _compares(pattern: ast.pattern) -> bool:
+    return any(isinstance(inner, ast.MatchValue) for inner in ast.walk(pattern))
+
+
+_STATEMENTS: dict[type[ast.stmt], Any] = {
+    ast.Expr: _run_expression,
+    ast.Assign: _run_assign,
+    ast.AnnAssign: _run_annotated,
+    ast.AugAssign: _run_augmented,
+    ast.Return: _run_return,
+    ast.Raise: _run_raise,
+    ast.If: _run_if,
+    ast.For: _run_for,
+    ast.AsyncFor: _run_for,
+    ast.While: _run_while,
+    ast.Break: _run_break,
+    ast.Continue: _run_continue,
+    ast.Try: _run_try,
+    ast.With: _run_with,
+    ast.AsyncWith: _run_with,
+    ast.Assert: _run_assert,
+    ast.Delete: _run_delete,
+    ast.FunctionDef: _run_function,
+    ast.AsyncFunctionDef: _run_function,
+    ast.ClassDef: _run_class,
+    ast.Import: _run_import,
+    ast.ImportFrom: _run_import,
+    ast.Global: _run_global,
+    ast.Match: _run_match,
+}
+
+
+def run_context(machine: Machine, context: Context) -> None:
+    """Evaluate a context's function body under its arguments."""
+    info = context.function
+    if info is None:
+        return
+    frame = Frame(machine, context, info, context.module)
+    frame.env = dict(context.arguments)
+    node = info.node
+    if isinstance(node, ast.Lambda):
+        context.result = join(context.result, frame.evaluate(node.body))
+        return
+    frame.has_nested = calls.has_nested_functions(machine, info)
+    if frame.has_nested:
+        for name, value in context.arguments.items():
+            machine.note_local(context, name, value)
+    generator = calls.is_generator(info)
+    if generator:
+        context.yields = join(context.yields, NOTHING)
+    frame.run_block(node.body)
+    if frame.env is not None:
+        stores.note_exit(frame)
+        if not generator:
+            context.result = join(context.result, none)
+    if calls.is_stub(node):
+        annotated = attributes.return_annotation(machine, info)
+        context.result = annotated or unknown
+
+
+def bound_method(info: FunctionInfo, receiver: Atom | None) -> Value:
+    return (function(info, receiver, None),)

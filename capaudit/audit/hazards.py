@@ -1,0 +1,129 @@
+"""Hazards that syntax alone triggers: truth tests, host state that reaches device work, host draws."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from capaudit.audit.contexts import Cell
+from capaudit.audit.values import Atom, Box, Host, Items, Sequence, Slice, Tensor, Value
+from capaudit.model import Confidence
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Frame
+
+
+def sureness(atom: Atom) -> Confidence:
+    """Certain for tensors known to be on the device, likely where only an annotation says so."""
+    return Confidence.CERTAIN if getattr(atom, "sure", True) else Confidence.LIKELY
+
+
+def device_tensors(value: Value) -> list[Tensor]:
+    return [atom for atom in value if isinstance(atom, Tensor) and atom.device == "cuda"]
+
+
+def share(value: Value, matching: int) -> Confidence:
+    """Certain when every alternative matches."""
+    return Confidence.CERTAIN if matching == len(value) else Confidence.LIKELY
+
+
+def host_read(frame: Frame, value: Value, node: ast.AST, how: str, subject: ast.expr | None, name: str = "python.bool") -> None:
+    """Record that device values in ``value`` become host values (CAP101)."""
+    found = device_tensors(value)
+    if not found:
+        return
+    sure = all(t.sure for t in found) and len(found) == len(value)
+    frame.reject(
+        node,
+        "CAP101",
+        name,
+        f"{how}: the host needs a value that the device has not computed yet while it is only being recorded",
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+        subject=subject,
+    )
+
+
+def tainted_test(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subject: ast.expr | None) -> None:
+    """Record a branch, loop bound or index that depends on a tainted host value."""
+    kind = taint[0]
+    if kind == "device":
+        frame.reject(
+            node,
+            "CAP202",
+            "branch",
+            f"{how} on a value read from the device: the path taken while capturing is replayed for every later tick",
+            subject=subject,
+        )
+    elif kind == "dynamic":
+        frame.reject(
+            node,
+            "CAP202",
+            "branch",
+            f"{how} on a data-dependent shape: the path taken while capturing is replayed for every later tick",
+            subject=subject,
+        )
+    else:
+        frozen(frame, taint, node, how, subject)
+
+
+def frozen(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subject: ast.expr | None = None) -> None:
+    """Record host state, a clock or a host draw that captured work depends on."""
+    kind, label, origin = taint
+    if kind == "frozen":
+        related: tuple[tuple[Any, ast.AST, str], ...] = ()
+        if isinstance(origin, Cell) and origin.tick_write is not None:
+            module, place = origin.tick_write
+            related = ((module, place, f"{label} is changed here by Python, which a replay does not run"),)
+        frame.reject(
+            node,
+            "CAP501",
+            "host-state",
+            f"{how} with {label}, which Python changes from tick to tick: the value of the capture is replayed for ever",
+            confidence=Confidence.LIKELY,
+            subject=subject,
+            related=related,
+        )
+    elif kind == "clock":
+        frame.reject(
+            node,
+            "CAP501",
+            "host-clock",
+            f"{how} with {label}, a host clock read: the time of the capture is replayed for ever",
+            subject=subject,
+        )
+    elif kind == "rng":
+        module, place = origin
+        frame.reject(
+            place,
+            "CAP502",
+            "host-draw",
+            f"{label} draws on the host and the result reaches captured work: the number drawn at capture is replayed for ever",
+            related=((frame.module, node, "the drawn value reaches captured work here"),),
+            module=module,
+        )
+
+
+def frozen_operand(frame: Frame, atom: Atom, node: ast.AST, how: str = "device work runs") -> None:
+    """Record a tainted host operand of device work."""
+    if not frame.recording:
+        return
+    taint: tuple[Any, ...] | None = None
+    if isinstance(atom, (Host, Sequence)):
+        taint = atom.taint
+    elif isinstance(atom, Slice):
+        for bound in atom.bounds:
+            frozen_operand(frame, bound, node, "a slice is taken")
+        return
+    elif isinstance(atom, Items):
+        for item in atom.items:
+            for inner in item:
+                frozen_operand(frame, inner, node, how)
+        return
+    elif isinstance(atom, Box) and atom.kind in ("list", "set"):
+        for cell in frame.machine.owner_cells(atom).values():
+            for inner in cell.value:
+                if isinstance(inner, Host) and inner.taint and inner.taint[0] in ("frozen", "clock", "rng"):
+                    frozen(frame, inner.taint, node, how)
+        return
+    if taint is not None and taint[0] in ("frozen", "clock", "rng"):
+        frozen(frame, taint, node, how, node if isinstance(node, ast.expr) else None)

@@ -1,0 +1,298 @@
+"""The fixpoint machine: the heap, the contexts and the work list that brings them to rest.
+
+Contexts are evaluated depth first when first called; whatever they read (heap cells, closure
+variables, results of other contexts) is remembered, and a change puts the reader on the work list.
+Everything is ordered by first use, so the same program gives the same result byte for byte.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from capaudit.audit.contexts import Cell, Context
+from capaudit.audit.names import Names
+from capaudit.audit.values import (
+    NOTHING,
+    Atom,
+    Box,
+    Const,
+    Function,
+    Host,
+    Instance,
+    Tensor,
+    Value,
+    WarpArray,
+    host,
+    instance,
+    join,
+    like,
+    none,
+    unknown,
+    warp_array,
+)
+from capaudit.knowledge import Knowledge
+from capaudit.program import ClassInfo, FunctionInfo, Module, Program
+
+Runner = Callable[["Machine", Context], None]
+
+_MOST_CONTEXTS = 8
+"""Argument-exact contexts per function and receiver; further calls share one joined context."""
+_MOST_RUNS = 14
+"""Evaluations per context; the joins settle well before, this only bounds pathological programs."""
+_DEEPEST = 60
+_COLD_DEEPEST = 24
+
+
+class Machine:
+    """All mutable state of one audit."""
+
+    def __init__(self, program: Program, knowledge: Knowledge, runner: Runner, versions: dict[str, str]) -> None:
+        self.program = program
+        self.names = Names(program)
+        self.knowledge = knowledge
+        self.versions = versions
+        self.capture = "torch"
+        self.heap: dict[tuple[Any, ...], Cell] = {}
+        self.cells_of: dict[Atom, dict[str, Cell]] = {}
+        self.instances: dict[ClassInfo, dict[Instance, None]] = {}
+        self.contexts: dict[tuple[Any, ...], Context] = {}
+        self.shared: dict[tuple[Any, ...], Context] = {}
+        self.exact_counts: dict[tuple[Any, ...], int] = {}
+        self.dirty: dict[Context, None] = {}
+        self.depth = 0
+        self.constructed: dict[Instance, None] = {}
+        self.seen_arguments: dict[FunctionInfo, dict[str, Value]] = {}
+        self.owned: dict[FunctionInfo, tuple[str, str]] = {}
+        self.warmed: dict[FunctionInfo, None] = {}
+        self.memo: dict[Any, Any] = {}
+        self._runner = runner
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
+
+    # -- contexts ---------------------------------------------------------------------------------
+
+    def enter(
+        self,
+        function: FunctionInfo,
+        receiver: Atom | None,
+        arguments: dict[str, Value],
+        mode: frozenset[Any],
+        phase: str,
+        caller: Context | None,
+        node: ast.AST | None,
+        closure: Context | None = None,
+    ) -> Context | None:
+        """Return the context of a call, evaluated at least once; ``None`` where the chain is too deep to follow."""
+        context = self._context(function, receiver, arguments, mode, phase, closure)
+        if caller is not None and node is not None:
+            context.callers[caller] = None
+            caller.callees.setdefault(context, node)
+        limit = _DEEPEST if phase == "tick" else _COLD_DEEPEST
+        if context.busy:
+            return context
+        if context.runs == 0 and self.depth >= limit:
+            return None
+        if context.runs == 0 or context.dirty:
+            self.run(context, caller)
+        return context
+
+    def _context(
+        self,
+        function: FunctionInfo,
+        receiver: Atom | None,
+        arguments: dict[str, Value],
+        mode: frozenset[Any],
+        phase: str,
+        closure: Context | None,
+    ) -> Context:
+        group = (function, receiver, mode, phase, closure)
+        key = (*group, tuple(arguments.items()))
+        context = self.contexts.get(key)
+        if context is not None:
+            return context
+        count = self.exact_counts.get(group, 0)
+        if count < _MOST_CONTEXTS:
+            self.exact_counts[group] = count + 1
+            context = self._new_context(function, receiver, dict(arguments), mode, phase, closure)
+            self.contexts[key] = context
+            return context
+        context = self.shared.get(group)
+        if context is None:
+            context = self._new_context(function, receiver, dict(arguments), mode, phase, closure)
+            self.shared[group] = context
+            return context
+        for name, value in arguments.items():
+            old = context.arguments.get(name, NOTHING)
+            new = join(old, value)
+            if new is not old:
+                context.arguments[name] = new
+                self.mark(context)
+        return context
+
+    def _new_context(
+        self,
+        function: FunctionInfo,
+        receiver: Atom | None,
+        arguments: dict[str, Value],
+        mode: frozenset[Any],
+        phase: str,
+        closure: Context | None,
+    ) -> Context:
+        context = Context(function, function.module, receiver, arguments, mode, phase)
+        context.items["closure"] = closure
+        return context
+
+    def mark(self, context: Context) -> None:
+        """Put a context on the work list."""
+        if context.runs < _MOST_RUNS:
+            context.dirty = True
+            self.dirty[context] = None
+
+    def run(self, context: Context, caller: Context | None = None) -> None:
+        """Evaluate a context once and mark whoever depends on a changed result."""
+        context.dirty = False
+        self.dirty.pop(context, None)
+        before, yields = context.result, context.yields
+        context.runs += 1
+        context.busy = True
+        self.depth += 1
+        context.clear()
+        try:
+            self._runner(self, context)
+        finally:
+            context.busy = False
+            self.depth -= 1
+        if context.result is not before or context.yields is not yields:
+            for other in context.callers:
+                if other is not caller:
+                    self.mark(other)
+
+    def settle(self) -> None:
+        """Evaluate until nothing changes."""
+        while self.dirty:
+            context = next(iter(self.dirty))
+            self.run(context)
+
+    def settle_unknown(self) -> None:
+        """Settle; then let what was read but never bound become unknown, and settle again."""
+        for _ in range(6):
+            self.settle()
+            empty = [cell for cell in self.heap.values() if not cell.value and cell.readers]
+            if not empty:
+                return
+            for cell in empty:
+                self.join_cell(cell, unknown)
+        self.settle()
+
+    # -- heap -------------------------------------------------------------------------------------
+
+    def cell(self, owner: Atom, name: str) -> Cell:
+        key = (owner, name)
+        cell = self.heap.get(key)
+        if cell is None:
+            cell = Cell(_label(owner, name), not getattr(owner, "tick", False))
+            self.heap[key] = cell
+            self.cells_of.setdefault(owner, {})[name] = cell
+            if isinstance(owner, Instance) and owner.site is not None:
+                self.instances.setdefault(owner.cls, {})[owner] = None
+        return cell
+
+    def existing_cell(self, owner: Atom, name: str) -> Cell | None:
+        return self.heap.get((owner, name))
+
+    def read_cell(self, cell: Cell, context: Context) -> Value:
+        """Read a cell; tensors and arrays come back as views of that cell's storage."""
+        cell.readers[context] = None
+        return carried(cell.value, cell) if cell.persistent else cell.value
+
+    def join_cell(self, cell: Cell, value: Value) -> None:
+        new = join(cell.value, _owned(value))
+        if new is not cell.value:
+            cell.value = new
+            for reader in cell.readers:
+                self.mark(reader)
+
+    def set_varies(self, cell: Cell) -> None:
+        if not cell.varies:
+            cell.varies = True
+            for reader in cell.readers:
+                self.mark(reader)
+
+    def note_local(self, context: Context, name: str, value: Value) -> None:
+        """Join a local for the closures that read it."""
+        if context.note_local(name, value):
+            for reader in context.local_readers:
+                self.mark(reader)
+
+    def owner_cells(self, owner: Atom) -> dict[str, Cell]:
+        return self.cells_of.get(owner, {})
+
+    def any_instance(self, cls: ClassInfo) -> Instance:
+        return instance(cls)
+
+
+def carried(value: Value, cell: Cell) -> Value:
+    """Give tensors and Warp arrays the identity of the cell they are read from, and host values its taint."""
+    changed = False
+    result: list[Atom] = []
+    for atom in value:
+        new = atom
+        if isinstance(atom, Tensor):
+            new = like(atom, storage=cell)
+        elif isinstance(atom, WarpArray):
+            new = warp_array(atom.device, cell)
+        elif cell.varies and isinstance(atom, (Const, Host)) and atom.type_name in ("int", "float", "bool", "any", "str"):
+            taint = atom.taint if isinstance(atom, Host) and atom.taint else ("frozen", cell.label, cell)
+            new = host(atom.type_name, taint)[0]
+        changed = changed or new is not atom
+        if new not in result:
+            result.append(new)
+    return tuple(result) if changed else value
+
+
+def _owned(value: Value) -> Value:
+    """What a cell stores does not depend on where it came from."""
+    if not any(isinstance(atom, (Tensor, WarpArray)) and atom.storage != "fresh" for atom in value):
+        return value
+    result: list[Atom] = []
+    for atom in value:
+        if isinstance(atom, Tensor):
+            atom = like(atom, storage="fresh")
+        elif isinstance(atom, WarpArray):
+            atom = warp_array(atom.device, "fresh")
+        if atom not in result:
+            result.append(atom)
+    return tuple(result)
+
+
+def borrowed(value: Value) -> Value:
+    """Arguments keep whether they are fresh, not which cell they came from: callees stay shared."""
+    if not any(isinstance(atom, (Tensor, WarpArray)) and isinstance(atom.storage, Cell) for atom in value):
+        return value
+    result: list[Atom] = []
+    for atom in value:
+        if isinstance(atom, Tensor) and isinstance(atom.storage, Cell):
+            atom = like(atom, storage="other")
+        elif isinstance(atom, WarpArray) and isinstance(atom.storage, Cell):
+            atom = warp_array(atom.device, "other")
+        if atom not in result:
+            result.append(atom)
+    return tuple(result)
+
+
+def _label(owner: Atom, name: str) -> str:
+    if isinstance(owner, Instance):
+        return f"{owner.cls.name}.{name}"
+    if isinstance(owner, Box):
+        return f"{owner.kind} at line {owner.site[1]}"
+    return name
+
+
+def result_or_none(context: Context | None) -> Value:
+    """A call's value; a chain that was cut off gives unknown."""
+    return unknown if context is None else context.result
+
+
+__all__ = ["Machine", "borrowed", "carried", "none", "result_or_none", "Function", "Module"]

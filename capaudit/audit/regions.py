@@ -1,0 +1,275 @@
+"""Blocks and calls that change where work goes: streams, captures, registration, conditional bodies."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from capaudit.audit import calls
+from capaudit.audit.values import (
+    NONE,
+    NOTHING,
+    Atom,
+    Const,
+    Function,
+    Host,
+    Instance,
+    Items,
+    Object,
+    Partial,
+    Value,
+    host,
+    join,
+    library_object,
+    none,
+    unknown,
+)
+from capaudit.model import Confidence
+from capaudit.program.symbols import dotted_text
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Arguments, Frame
+
+
+def loop_count(frame: Frame, node: ast.expr, iterated: Value) -> int | None:
+    """How often a loop runs, where that is a constant of the program."""
+    if len(iterated) == 1 and isinstance(iterated[0], Items):
+        return len(iterated[0].items)
+    if isinstance(node, ast.Call) and dotted_text(node.func) == "range" and len(node.args) == 1:
+        from capaudit.audit import expressions
+
+        count = expressions.quietly(frame, node.args[0])
+        if len(count) == 1 and isinstance(count[0], Const) and isinstance(count[0].value, int):
+            return count[0].value
+    return None
+
+
+# -- with ---------------------------------------------------------------------------------------------------
+
+
+def run_with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
+    """Evaluate a with statement; the modes it opens end with it."""
+    if frame.context.items.get("region") is node:
+        _run_region(frame, node)
+        return
+    mode = frame.mode
+    managers: list[Value] = []
+    for item in node.items:
+        value = frame.evaluate(item.context_expr)
+        if frame.env is None:
+            return
+        managers.append(value)
+        entered = _enter(frame, value, item.context_expr)
+        if item.optional_vars is not None:
+            from capaudit.audit import assignments
+
+            assignments.assign(frame, item.optional_vars, entered, item.context_expr)
+    frame.run_block(node.body)
+    frame.mode = mode
+    for value, item in zip(managers, node.items, strict=True):
+        for atom in value:
+            if isinstance(atom, Instance) and frame.env is not None:
+                calls.call_dunder(frame, atom, "__exit__", [none, none, none], item.context_expr)
+
+
+def _enter(frame: Frame, value: Value, node: ast.expr) -> Value:
+    result: Value = NOTHING
+    for atom in value:
+        match atom:
+            case Object(path="contextlib.manager"):
+                result = join(result, atom.content or none)
+            case Object():
+                _enter_object(frame, atom)
+                result = join(result, (atom,))
+            case Instance():
+                entered = calls.call_dunder(frame, atom, "__enter__", [], node)
+                result = join(result, entered if entered is not None else (atom,))
+            case Host():
+                result = join(result, (atom,))
+            case _:
+                result = join(result, unknown if atom is not NONE else NOTHING)
+    return result
+
+
+def _enter_object(frame: Frame, atom: Object) -> None:
+    if atom.path in ("torch.cuda.stream", "torch.cuda.StreamContext"):
+        key = stream_key(frame, atom.content)
+        kept = frozenset(flag for flag in frame.mode if not (isinstance(flag, tuple) and flag[0] == "torch-stream"))
+        if key is not None:
+            frame.mode = kept if key == "capture" else kept | {("torch-stream", key)}
+    elif atom.path == "warp.ScopedStream":
+        frame.mode = frame.mode | {"warp-stream"}
+    elif atom.path == "warp.ScopedCapture" and "external" in atom.flags:
+        frame.mode = frame.mode | {"registered", "warp-stream"}
+
+
+def _run_region(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
+    """The body of a discovered capture: from here on everything is the tick of a boundary."""
+    from capaudit.audit.frame import Frame as Made
+
+    machine = frame.machine
+    root = frame.context.items["root"]
+    root.callers.clear()
+    root.clear()
+    root.runs += 1
+    inner = Made(machine, root, frame.function, frame.module)
+    inner.env = dict(frame.env or {})
+    inner.stories = dict(frame.stories)
+    inner.closure = frame.closure
+    inner.has_nested = frame.has_nested
+    for item in node.items:
+        value = frame.evaluate(item.context_expr)
+        if item.optional_vars is not None:
+            from capaudit.audit import assignments
+
+            assignments.assign(frame, item.optional_vars, value, item.context_expr)
+            inner.env = dict(frame.env or {})
+    inner.run_block(node.body)
+    if inner.env is not None:
+        from capaudit.audit import stores
+
+        stores.note_exit(inner)
+        frame.env = {key: value for key, value in inner.env.items() if not key.startswith(".w")}
+
+
+# -- calls ----------------------------------------------------------------------------------------------------
+
+
+def stream_key(frame: Frame, value: Value) -> Any:
+    """What identifies a stream: ``capture``, ``default``, or where it was made; ``None`` when not known."""
+    for atom in value:
+        if isinstance(atom, Object) and atom.path.rpartition(".")[2] in ("Stream", "ExternalStream"):
+            if "current" in atom.flags:
+                return current_stream(frame)
+            if "default" in atom.flags:
+                return "default"
+            return atom.site
+    return None
+
+
+def current_stream(frame: Frame) -> Any:
+    for flag in frame.mode:
+        if isinstance(flag, tuple) and flag[0] == "torch-stream":
+            return flag[1]
+    return "capture"
+
+
+def _event_key(value: Value) -> Any:
+    for atom in value:
+        if isinstance(atom, Object) and atom.path.rpartition(".")[2] == "Event":
+            return atom.site
+    return None
+
+
+def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, node: ast.expr) -> Value | None:
+    """Handle calls that move work between streams or captures; ``None`` leaves them to the tables alone."""
+    first = arguments.positional[0] if arguments.positional else next(iter(arguments.keywords.values()), NOTHING)
+    match path:
+        case "torch.cuda.current_stream":
+            return (library_object("torch.cuda.Stream", None, frozenset({"current"})),)
+        case "torch.cuda.default_stream":
+            return (library_object("torch.cuda.Stream", None, frozenset({"default"})),)
+        case "torch.cuda.stream" | "torch.cuda.StreamContext":
+            return (library_object("torch.cuda.stream", None, frozenset(), first),)
+        case "warp.capture_begin":
+            external = arguments.keywords.get("external", NOTHING)
+            if any(not (isinstance(a, Const) and not a.value) for a in external):
+                frame.mode = frame.mode | {"registered", "warp-stream"}
+                frame.record(node, path, message="the capture is registered with Warp")
+                return none
+        case "warp.capture_end":
+            if frame.flag("registered"):
+                frame.mode = frame.mode - {"registered"}
+                frame.record(node, path, message="the registration with Warp ends")
+                return host("any")
+        case "warp.set_stream":
+            frame.mode = frame.mode | {"warp-stream"}
+        case "warp.capture_while" | "warp.capture_if":
+            _conditional_bodies(frame, arguments, node)
+        case _ if receiver is not None and path.rpartition(".")[0] in _STREAMS:
+            _stream_method(frame, path.rpartition(".")[2], receiver, first, node)
+        case _ if receiver is not None and path.rpartition(".")[0] in _EVENTS and path.endswith(".record"):
+            key = stream_key(frame, first) if first else current_stream(frame)
+            frame.stream_event("record", key, node, _event_key((receiver,)))
+        case _ if receiver is not None and path.rpartition(".")[0] in _EVENTS and path.endswith(".wait"):
+            key = stream_key(frame, first) if first else current_stream(frame)
+            frame.stream_event("await", key, node, _event_key((receiver,)))
+    return None
+
+
+_STREAMS = ("torch.cuda.Stream", "torch.cuda.ExternalStream", "torch.Stream")
+_EVENTS = ("torch.cuda.Event", "torch.Event")
+
+
+def _stream_method(frame: Frame, name: str, receiver: Atom, argument: Value, node: ast.expr) -> None:
+    own = stream_key(frame, (receiver,))
+    if own is None:
+        return
+    if name == "wait_stream":
+        frame.stream_event("wait", own, node, stream_key(frame, argument))
+    elif name == "wait_event":
+        frame.stream_event("await", own, node, _event_key(argument))
+    elif name == "record_event":
+        frame.stream_event("record", own, node, _event_key(argument))
+
+
+def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> None:
+    from capaudit.audit.frame import Arguments as Made
+
+    mode = frame.mode
+    frame.mode = mode | {"conditional-body"}
+    reserved = ("condition", "while_body", "on_true", "on_false", "stream", "body")
+    passed = {name: value for name, value in arguments.keywords.items() if name not in reserved}
+    for value in arguments.values():
+        callables = tuple(a for a in value if isinstance(a, (Function, Partial)))
+        if callables:
+            frame.call(callables, Made([], passed, NOTHING, arguments.keyword_star), node)
+    frame.mode = mode
+
+
+# -- fallback ---------------------------------------------------------------------------------------------------
+
+_GRAPH_CALLS = {"replay", "capture_launch", "capture_begin", "capture_end", "ScopedCapture", "graph", "capture", "make_graphed_callables"}
+_BROAD = {"Exception", "BaseException", "RuntimeError", ""}
+
+
+def check_silent_fallback(frame: Frame, node: ast.Try) -> None:
+    """A broad handler around capture or replay that goes on without a counted reason hides that the graph is off."""
+    if not frame.recording:
+        return
+    for handler in silent_handlers(node):
+        frame.reject(
+            handler,
+            "CAP604",
+            "except",
+            "a broad except around capture or replay goes on in eager mode, and nothing counts or names the reason",
+            confidence=Confidence.LIKELY,
+        )
+
+
+def silent_handlers(node: ast.Try) -> list[ast.ExceptHandler]:
+    names = {
+        dotted_text(inner.func).rpartition(".")[2]
+        for statement in node.body
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.Call)
+    }
+    if not names & _GRAPH_CALLS:
+        return []
+    return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or dotted_text(kind).rpartition(".")[2] in _BROAD for kind in kinds)
+
+
+def _accounts(handler: ast.ExceptHandler) -> bool:
+    """Re-raising, or counting and naming the reason, makes a fallback visible."""
+    inner = [node for statement in handler.body for node in ast.walk(statement)]
+    if any(isinstance(node, ast.Raise) for node in inner):
+        return True
+    counts = any(isinstance(node, ast.AugAssign) for node in inner)
+    names = handler.name is not None and any(isinstance(node, ast.Name) and node.id == handler.name for node in inner)
+    return counts and names
+

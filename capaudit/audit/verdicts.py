@@ -1,0 +1,311 @@
+"""From settled contexts to operations and findings, with call paths."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from capaudit.audit.boundaries import Entry
+from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
+from capaudit.audit.frame import _strength
+from capaudit.audit.streams import judge_streams
+from capaudit.knowledge import Knowledge
+from capaudit.model import (
+    Boundary,
+    Confidence,
+    Finding,
+    Hop,
+    Operation,
+    OwnershipClass,
+    Place,
+    PrunedBranch,
+    RelatedPlace,
+    UnresolvedCall,
+)
+from capaudit.program import Module
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What one boundary's contexts amount to."""
+
+    findings: list[Finding] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    unresolved: list[UnresolvedCall] = field(default_factory=list)
+    pruned: list[PrunedBranch] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+    calls: int = 0
+
+
+def reachable(root: Context) -> dict[Context, tuple[Context, ast.AST] | None]:
+    """Contexts reachable from a root in breadth-first order, each with its caller: the shortest call paths."""
+    parents: dict[Context, tuple[Context, ast.AST] | None] = {root: None}
+    queue = [root]
+    for context in queue:
+        for callee, node in context.callees.items():
+            if callee.phase == "tick" and callee not in parents:
+                parents[callee] = (context, node)
+                queue.append(callee)
+    return parents
+
+
+def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledge) -> Verdicts:
+    """Classify everything that a boundary reaches."""
+    result = Verdicts()
+    parents = reachable(root)
+    best: dict[tuple[object, ...], tuple[OperationRecord, Context]] = {}
+    calls: dict[tuple[str, int, int, int, int], tuple[bool, str, Module, ast.Call, Context]] = {}
+    for context in parents:
+        result.functions.add(context.function.owner if context.function else context.module.name)
+        for record in context.records.values():
+            _keep(best, record, context)
+        for node, (resolved, text) in context.calls.items():
+            key = (context.module.file, *_span(node))
+            old = calls.get(key)
+            if old is None or (resolved and not old[0]):
+                calls[key] = (resolved, text, context.module, node, context)
+        for branch, reason in context.pruned.items():
+            result.pruned.append(PrunedBranch(place_of(context.module, branch), reason))
+    for record in judge_streams(root.streams):
+        _keep(best, record, _holder(parents, record, root))
+    for rebind in [*_stale(root, parents), *late]:
+        record = _rebind_record(rebind, root)
+        _keep(best, record, _holder(parents, record, root))
+    for record, context in best.values():
+        path = call_path(entry, context, parents)
+        result.operations.append(_operation(record, context, entry.boundary))
+        if record.hazard is not None:
+            result.findings.append(_finding(record, context, path, entry.boundary, knowledge))
+    result.calls = len(calls)
+    for resolved, text, module, node, context in calls.values():
+        if not resolved:
+            result.unresolved.append(_unresolved(text, module, node, context, entry.boundary))
+    return result
+
+
+def _keep(best: dict[tuple[object, ...], tuple[OperationRecord, Context]], record: OperationRecord, context: Context) -> None:
+    place = (record.module.file, *_span(record.node))
+    key: tuple[object, ...] = (*place, record.hazard or "")
+    old = best.get(key)
+    if record.hazard is None and any((*place, code) in best for code in _CODES):
+        return
+    if record.hazard is not None:
+        best.pop((*place, ""), None)
+    if old is None or _strength(record.confidence) > _strength(old[0].confidence):
+        best[key] = (record, context)
+
+
+_CODES = tuple(f"CAP{n}" for n in (101, 102, 103, 104, 105, 201, 202, 301, 302, 303, 304, 305, 401, 402, 403, 501, 502, 503, 601, 602, 603, 604))
+
+
+def _span(node: ast.AST) -> tuple[int, int, int, int]:
+    line = getattr(node, "lineno", 0)
+    column = getattr(node, "col_offset", 0)
+    return line, column, getattr(node, "end_lineno", line) or line, getattr(node, "end_col_offset", column) or column
+
+
+def _holder(parents: Iterable[Context], record: OperationRecord, root: Context) -> Context:
+    line = getattr(record.node, "lineno", 0)
+    inner: Context | None = None
+    for context in parents:
+        function = context.function
+        if function is None or context.module is not record.module:
+            continue
+        if function.node.lineno <= line <= (function.node.end_lineno or 0):
+            if inner is None or inner.function is None or function.node.lineno > inner.function.node.lineno:
+                inner = context
+    return inner or root
+
+
+# -- stale carriers ------------------------------------------------------------------------------------------
+
+
+def _stale(root: Context, parents: Iterable[Context]) -> list[Rebind]:
+    """Cells that a tick reads before it binds them to other storage."""
+    by_cell: dict[Cell, list[Rebind]] = {}
+    for context in parents:
+        for rebind in context.rebinds:
+            by_cell.setdefault(rebind.cell, []).append(rebind)
+    found: list[Rebind] = []
+    for cell, rebinds in by_cell.items():
+        if cell not in root.entry_reads or None in cell.constants:
+            continue
+        if all(rebind.swap for rebind in rebinds):
+            times = [rebind.times for rebind in rebinds]
+            if all(t is not None for t in times) and sum(t for t in times if t is not None) % 2 == 0:
+                continue
+        found.extend(rebinds)
+    return found
+
+
+def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
+    related = ()
+    if rebind.cell in root.entry_reads:
+        module, node = root.entry_reads[rebind.cell]
+        if hasattr(node, "lineno"):
+            related = ((module, node, "captured work reads it here, at the address it had during capture"),)
+    text = "exchanged with another buffer" if rebind.swap else "bound to new storage"
+    return OperationRecord(
+        rebind.module,
+        rebind.node,
+        "rebind",
+        OwnershipClass.REJECTED,
+        "CAP304",
+        Confidence.CERTAIN if rebind.definite and not rebind.swap else Confidence.LIKELY,
+        f"{rebind.cell.label} is {text} here, while every replay keeps using the address it had during capture",
+        "Write into the existing buffer (copy_, out=, an in-place operator) so that its address stays.",
+        (),
+        related,
+    )
+
+
+# -- report values ---------------------------------------------------------------------------------------------
+
+
+def place_of(module: Module, node: ast.AST) -> Place:
+    line, column, end_line, end_column = _span(node)
+    return Place(module.file, line, _character(module, line, column), end_line, _character(module, end_line, end_column))
+
+
+def _character(module: Module, line: int, column: int) -> int:
+    """1-based character column of a byte offset."""
+    if module.source.isascii():
+        return column + 1
+    lines = module.source.splitlines()
+    if 0 < line <= len(lines):
+        return len(lines[line - 1].encode()[:column].decode(errors="ignore")) + 1
+    return column + 1
+
+
+def call_path(entry: Entry, context: Context, parents: dict[Context, tuple[Context, ast.AST] | None]) -> tuple[Hop, ...]:
+    hops: list[Hop] = []
+    current = context
+    while True:
+        parent = parents.get(current)
+        owner = current.function.owner if current.function else current.module.name
+        if parent is None:
+            hops.append(Hop(owner, entry.boundary.file, entry.boundary.line))
+            break
+        caller, node = parent
+        hops.append(Hop(owner, caller.module.file, getattr(node, "lineno", 0)))
+        current = caller
+    return tuple(reversed(hops))
+
+
+def _operation(record: OperationRecord, context: Context, boundary: Boundary) -> Operation:
+    return Operation(
+        name=record.name,
+        text=source_text(record.module, record.node),
+        ownership=record.ownership,
+        hazard=record.hazard,
+        place=place_of(record.module, record.node),
+        owner=context.function.owner if context.function else context.module.name,
+        boundary=boundary.name,
+        reason=record.message,
+    )
+
+
+def source_text(module: Module, node: ast.AST) -> str:
+    """The source of a node on one line."""
+    line, column, end_line, end_column = _span(node)
+    lines = module.source.splitlines()
+    if not 0 < line <= len(lines):
+        return ""
+    if line == end_line:
+        text = lines[line - 1].encode()[column:end_column].decode(errors="replace")
+    else:
+        first = lines[line - 1].encode()[column:].decode(errors="replace")
+        last = lines[min(end_line, len(lines)) - 1].encode()[:end_column].decode(errors="replace")
+        text = "\n".join([first, *lines[line : end_line - 1], last])
+    text = " ".join(text.split())
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def _finding(
+    record: OperationRecord, context: Context, path: tuple[Hop, ...], boundary: Boundary, knowledge: Knowledge
+) -> Finding:
+    code = record.hazard or "CAP901"
+    rule = knowledge.rules.get(code)
+    name = rule.name if rule else code
+    statement = statement_of(record.module, record.node)
+    owner = context.function.qualname if context.function else ""
+    text = source_text(record.module, statement)
+    message = record.message or (rule.message if rule else "")
+    return Finding(
+        code=code,
+        name=name,
+        ownership=record.ownership,
+        hazard=name,
+        place=place_of(record.module, record.node),
+        statement=place_of(record.module, statement),
+        message=message,
+        confidence=record.confidence,
+        boundary=boundary.name,
+        call_path=path,
+        why=record.why,
+        remedy=record.remedy or (rule.remedy if rule else ""),
+        fingerprint=_fingerprint(code, record.module.file, owner, text),
+        operation=record.name,
+        text=source_text(record.module, record.node),
+        related=tuple(RelatedPlace(place_of(module, node), note) for module, node, note in record.related),
+    )
+
+
+def _fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+
+
+
+
+def statement_of(module: Module, node: ast.AST) -> ast.AST:
+    """The innermost statement that holds a node; compound statements count by their header."""
+    line, column, *_ = _span(node)
+    best: ast.AST = node
+    for statement in ast.walk(module.tree):
+        if not isinstance(statement, ast.stmt):
+            continue
+        end_line, end_column = header_end(statement)
+        if (statement.lineno, statement.col_offset) <= (line, column) <= (end_line, end_column):
+            if not isinstance(best, ast.stmt) or best is node or (statement.lineno, statement.col_offset) >= (best.lineno, best.col_offset):
+                best = statement
+    if isinstance(best, ast.stmt) and best is not node and hasattr(best, "body"):
+        header = ast.Pass()
+        header.lineno, header.col_offset = best.lineno, best.col_offset
+        header.end_lineno, header.end_col_offset = header_end(best)
+        return header
+    return best
+
+
+def header_end(statement: ast.stmt) -> tuple[int, int]:
+    """Where a statement, or a compound statement's header, ends."""
+    match statement:
+        case ast.If() | ast.While():
+            last: ast.AST = statement.test
+        case ast.For() | ast.AsyncFor():
+            last = statement.iter
+        case ast.With() | ast.AsyncWith():
+            last = statement.items[-1].optional_vars or statement.items[-1].context_expr
+        case ast.Match():
+            last = statement.subject
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Try():
+            return statement.lineno, statement.col_offset + 1
+        case _:
+            last = statement
+    return getattr(last, "end_lineno", 0) or 0, getattr(last, "end_col_offset", 0) or 0
+
+
+def _unresolved(text: str, module: Module, node: ast.Call, context: Context, boundary: Boundary) -> UnresolvedCall:
+    receiver = " ".join(ast.unparse(node.func.value).split())[:60] if isinstance(node.func, ast.Attribute) else text
+    root = node.func
+    while isinstance(root, (ast.Attribute, ast.Subscript, ast.Call)):
+        root = root.func if isinstance(root, ast.Call) else root.value
+    settle = f"annotate {receiver}"
+    function = context.function
+    if isinstance(root, ast.Name) and function is not None and root.id in context.arguments and root.id not in ("self", "cls"):
+        settle = f"annotate parameter {root.id} of {function.qualname}"
+    owner = function.owner if function else module.name
+    return UnresolvedCall(place_of(module, node), source_text(module, node), receiver, settle, owner, boundary.name)
+
+
