@@ -55,7 +55,8 @@ def _entry_problems(entry: Operation, idioms: Mapping[str, Idiom]) -> Iterator[s
 
 
 def _case_problems(place: str, case: Case, idioms: Mapping[str, Idiom]) -> Iterator[str]:
-    if not case.evidence and not case.inferred:
+    # A case that is right and says no more than what it returns is a value, not a verdict.
+    if not case.evidence and not case.inferred and not (case.ok and not case.why):
         yield f"{place}: neither evidence nor inferred"
     if case.hazard and not case.why:
         yield f"{place}: a hazard without why"

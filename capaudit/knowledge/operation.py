@@ -78,7 +78,7 @@ RESULT_KINDS: Final = frozenset(
     ]
 )
 RESULT_FLAGS: Final = frozenset(
-    ["bool", "int", "float", "complex", "str", "0d", "keep-rank", "view", "dynamic", "reduce", "pinned"]
+    ["bool", "int", "float", "complex", "str", "0d", "keep-rank", "view", "dynamic", "reduce", "pinned", "unranked"]
 )
 EFFECTS: Final = frozenset(
     [
@@ -121,13 +121,15 @@ class Case:
     """One condition of an operation and its verdict; the first case that holds decides.
 
     ``when`` pairs a parameter (or ``*``, any argument; ``receiver``, the object) with the words that
-    must all hold for it. ``result`` replaces the operation's own result when the case decides.
+    must all hold for it. One of ``hazard``, ``ownership`` and ``ok`` is the verdict. ``result`` replaces
+    the operation's own result when the case decides.
     ``capture`` lists the capture kinds that the case speaks about (empty: all),
     ``inferred`` names the source when no run stands behind the case.
     """
 
     when: tuple[tuple[str, tuple[Word, ...]], ...]
     hazard: str | None
+    ownership: str | None
     ok: bool
     result: ResultSpec | None
     why: str

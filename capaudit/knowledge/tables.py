@@ -16,7 +16,9 @@ from capaudit.knowledge.operation import Case, Kind, Operation, check_effect, pa
 from capaudit.knowledge.versions import VersionRange, parse_range
 from capaudit.model import CaptureKind, ConfigurationError
 
-PlainCase = tuple[tuple[tuple[str, str], ...], str, bool, str, str, str, str, tuple[str, ...], tuple[str, ...], str]
+PlainCase = tuple[
+    tuple[tuple[str, str], ...], str, str, bool, str, str, str, str, tuple[str, ...], tuple[str, ...], str
+]  # fmt: skip
 PlainEntry = tuple[
     tuple[str, ...], str, str, tuple[str, ...], str, tuple[PlainCase, ...], str, str, str, tuple[str, ...],
     str, str, tuple[str, ...], str, str,
@@ -44,7 +46,7 @@ _ENTRY_KEYS = frozenset(
     ]
 )
 _CASE_KEYS = frozenset(
-    ["when", "hazard", "ok", "result", "why", "remedy", "versions", "capture", "evidence", "inferred"]
+    ["when", "hazard", "class", "ok", "result", "why", "remedy", "versions", "capture", "evidence", "inferred"]
 )
 
 
@@ -134,8 +136,9 @@ def _case(node: _Node, known: set[str], codes: Collection[str]) -> PlainCase:
     ok = node.data.get("ok", False)
     if not isinstance(ok, bool):
         node.fail("ok", "true or false is expected")
-    if bool(hazard) == ok:
-        node.fail("hazard", "a case needs either a hazard or ok = true")
+    ownership = node.choice("class", _OWNERSHIPS)
+    if [bool(hazard), bool(ownership), ok].count(True) != 1:
+        node.fail("hazard", "a case needs one of a hazard, a class or ok = true")
     capture = node.texts("capture")
     for kind in capture:
         if kind not in _CAPTURES:
@@ -146,6 +149,7 @@ def _case(node: _Node, known: set[str], codes: Collection[str]) -> PlainCase:
     return (
         tuple(conditions),
         hazard,
+        ownership,
         ok,
         node.checked("result", parse_result),
         node.text("why"),
@@ -182,10 +186,11 @@ def build(entry: PlainEntry) -> Operation:
 
 
 def _build_case(case: PlainCase) -> Case:
-    when, hazard, ok, result, why, remedy, versions, capture, evidence, inferred = case
+    when, hazard, ownership, ok, result, why, remedy, versions, capture, evidence, inferred = case
     return Case(
         tuple((parameter, parse_words(words)) for parameter, words in when),
         hazard or None,
+        ownership or None,
         ok,
         parse_result(result) if result else None,
         why,
