@@ -35,6 +35,8 @@ _SHOWN_EVENTS: Final = 60
 )
 @click.option("--root", "roots", multiple=True, metavar="FOLDER", help="Folder of the user's own source; repeatable.")
 @click.option("--timeout", type=click.FloatRange(1), default=600.0, show_default=True, help="Seconds for each mode.")
+@click.option("--cases", is_flag=True, help="TARGET is a folder of programs with an expected.json; compare with it.")
+@click.option("--jobs", type=click.IntRange(1), default=4, show_default=True, help="Programs at a time, with --cases.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Folder for the evidence files.")
 def run_command(
     target: str,
@@ -49,6 +51,8 @@ def run_command(
     error_modes: tuple[str, ...],
     roots: tuple[str, ...],
     timeout: float,
+    cases: bool,
+    jobs: int,
     output: Path | None,
 ) -> int:
     """Run TARGET under real capture, each mode in a process of its own.
@@ -58,6 +62,8 @@ def run_command(
 
     Exit status: 0 clean, 1 faults, 2 inconclusive or the target could not be run, 3 there is no CUDA device.
     """
+    if cases:
+        return _run_cases(Path(target), device, jobs, timeout, output)
     from capaudit.model import CaptureKind
     from capaudit.probe.run import Mode, RunOptions, combined_verdict, probe_target
     from capaudit.probe.targets.base import TargetOptions
@@ -89,6 +95,24 @@ def run_command(
     if verdicts & {"failed", "inconclusive"}:
         return 2
     return 1 if "faults" in verdicts else 0
+
+
+def _run_cases(folder: Path, device: str, jobs: int, timeout: float, output: Path | None) -> int:
+    from capaudit.evidence import write
+    from capaudit.probe.run_cases import load_cases, run_cases, summarise
+
+    found = run_cases(load_cases(folder), device, jobs, timeout, lambda done, total: _progress(f"{done} of {total}"))
+    _clear()
+    if output is not None:
+        write(found, output / "run-cases.json")
+    for record in found.records:
+        differs = "" if record.outcome == record.expected else f" (expected {record.expected})"
+        click.echo(f"{record.outcome:16}{record.id}:{record.values['line']}{differs}")
+        if record.note:
+            click.echo(f"{'':16}{record.note}")
+    verdicts, declared, lines, faulty = summarise(found)
+    click.echo(f"{verdicts} of {declared} verdicts and {lines} of {faulty} lines agree")
+    return 0 if found.verdict == "agrees" else 1
 
 
 def _progress(text: str) -> None:

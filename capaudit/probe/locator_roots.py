@@ -19,7 +19,15 @@ PROBE_FOLDER = Path(__file__).resolve().parent
 _SITE = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")})
 _STANDARD = Path(sysconfig.get_path("stdlib")).resolve()
 # Frames that stand between an operation and the code that called it, and explain nothing.
-_PLUMBING = (str(PROBE_FOLDER), "<frozen", "<string>", "torch/utils/_python_dispatch.py", "torch/utils/_contextlib.py")
+_PLUMBING = (
+    str(PROBE_FOLDER),
+    "<frozen",
+    "<string>",
+    "torch/utils/_python_dispatch.py",
+    "torch/utils/_contextlib.py",
+    "torch/_dynamo/eval_frame.py",
+    "torch/_compile.py",
+)
 # The probe's own files whose lines are what is probed: the planted faults and the minimal pairs.
 _SPECIMENS = ("selfproof_plants.py", "matrix_pairs.py", "matrix_tick.py")
 

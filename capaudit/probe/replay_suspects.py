@@ -69,6 +69,7 @@ class BindingWatch(LineWatcher):
         self._device_kind = device_kind
         self._containers: list[tuple[str, Any, dict[Any, Any]]] = []
         self._known: set[int] = set()
+        self._new_outside: set[str] = set()
         self._generators: dict[str, Callable[[], Any]] = {"random": lambda: hash(random.getstate())}
         if "numpy" in sys.modules:
             import numpy as np
@@ -112,6 +113,10 @@ class BindingWatch(LineWatcher):
             was = old[1] if old is not None else None
             if self._holds_carrier(value) or self._holds_carrier(was):
                 fresh = not self._holds_carrier(was)
+                if self.outside and fresh:
+                    self._new_outside.add(path)
+                if path in self._new_outside:
+                    continue  # the step cannot have captured what did not exist before
                 kind = "carrier-rebind-outside" if self.outside else "capture-allocation" if fresh else "carrier-rebind"
                 self._suspect(kind, f"{path} is bound to other memory")
                 self._adopt(path, value)
@@ -137,7 +142,8 @@ class BindingWatch(LineWatcher):
             if id(part) in self._known or is_leaf(part):
                 continue
             tokens = _tokens(part, self._device_kind)
-            if tokens:
+            # An empty container may be filled later; a plain object without parts never is.
+            if tokens or isinstance(part, (dict, list)):
                 self._known.add(id(part))
                 inner = render_path(path) if path else ""
                 self._containers.append((f"{name}.{inner}".strip("."), part, tokens))
@@ -176,7 +182,7 @@ class HostReads:
         stack = current_stack(frame)
         # Library code reads clocks and iterators all the time; only what the user's own line asks counts.
         position = next((i for i, entry in enumerate(stack) if self._roots.is_user(entry[0])), None)
-        if position is not None and position <= 2:
+        if position is not None and position <= (0 if kind == "host-iterator" else 2):
             self.suspects.append(Suspect(kind, stack, detail))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from capaudit.evidence import Environment, Evidence, JsonObject, JsonScalar, Record, from_json, write
 from capaudit.model import CaptureKind, InputError, NoDeviceError
@@ -98,7 +98,7 @@ def run_many(jobs: Iterable[tuple[RunOptions, Mode, str | None]], workers: int) 
 
 def evidence_name(options: TargetOptions, mode: Mode, error_mode: str | None) -> str:
     """Return the file name for one mode's evidence."""
-    parts = ["run", options.target, options.segment or "", mode, options.capture or "", error_mode or ""]
+    parts = ["run", options.label, options.segment or "", mode, options.capture or "", error_mode or ""]
     plain = "-".join(part for part in parts if part)
     return re.sub(r"[^A-Za-z0-9.]+", "-", plain).strip("-").lower() + ".json"
 
@@ -163,9 +163,14 @@ def _conclude(child: ChildResult, options: RunOptions, mode: Mode, error_mode: s
         kind="run",
         date=date,
         environment=Environment(python="unknown", platform="unknown"),
-        target={"name": options.target.target, "segment": options.target.segment},
+        target={"name": options.target.label, "segment": options.target.segment},
         mode=mode,
-        parameters=cast(JsonObject, {**options.target.to_json(), "error_mode": error_mode}),
+        parameters={
+            "worlds": options.target.worlds,
+            "seed": options.target.seed,
+            "device": options.target.device,
+            "error_mode": error_mode,
+        },
         verdict="failed",
         records=(record,),
     )

@@ -43,7 +43,7 @@ def run_mode(payload: JsonObject, channel: Channel) -> JsonObject:
         kind="run",
         date=str(payload["date"]),
         environment=describe_environment(options.device) if device_kind == "cuda" else describe_environment("cpu"),
-        target={"name": options.target, "segment": options.segment, **target.facts},
+        target={"name": options.label, "segment": options.segment, **target.facts},
         mode=mode,
         parameters=_parameters(options, target, payload),
         verdict="failed",

@@ -28,6 +28,14 @@ class TargetOptions:
     warmup: int | None = None
     roots: tuple[str, ...] = ()
 
+    @property
+    def label(self) -> str:
+        """The target as evidence names it: a file without the local folders above it."""
+        scheme, _, factory = self.target.rpartition(":")
+        if ".py" not in self.target:
+            return self.target
+        return f"{Path(scheme).name}:{factory}" if scheme.endswith(".py") else Path(self.target).name
+
     def to_json(self) -> JsonObject:
         """Return the options as JSON values."""
         return {

@@ -9,7 +9,20 @@ import sys
 import types
 
 ABSENT = frozenset(
-    "viser mjviser mediapy imageio_ffmpeg wandb onnx onnxscript torchrunx imageio tqdm tensorboard rsl_rl".split()
+    [
+        "imageio",
+        "imageio_ffmpeg",
+        "mediapy",
+        "mjviser",
+        "onnx",
+        "onnxscript",
+        "rsl_rl",
+        "tensorboard",
+        "torchrunx",
+        "tqdm",
+        "viser",
+        "wandb",
+    ]
 )
 
 
