@@ -96,7 +96,7 @@ OP = '[[op]]\nnames = ["mysim.step"]\nparams = ["self"]\n'
         (OP + "hazard = 'CAP101'\nclass = 'cold-path'", "class", "rejected"),
         (OP + "cases = [{ when = { self = 'squishy' }, ok = true }]", "cases[0].when.self", "squishy"),
         (OP + "cases = [{ when = { other = 'device' }, ok = true }]", "cases[0].when.other", "no such parameter"),
-        (OP + "cases = [{ when = { self = 'device' } }]", "cases[0].hazard", "either a hazard or ok"),
+        (OP + "cases = [{ when = { self = 'device' } }]", "cases[0].hazard", "one of a hazard"),
         (OP + "cases = [{ ok = true }]", "cases[0].when", "always holds"),
         (OP + "cases = [{ capture = ['vulkan'], ok = true }]", "cases[0].capture", "vulkan"),
         ("[[op]]\nparams = []", "names", "at least one"),
