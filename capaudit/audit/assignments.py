@@ -72,19 +72,22 @@ def span(target: ast.expr, value: ast.expr) -> ast.stmt:
     return _Span(target, value)
 
 
-def _assign_attribute(frame: Frame, target: ast.Attribute, value: Value, node: ast.expr) -> None:
+def _assign_attribute(frame: Frame, target: ast.Attribute, value: Value, node: ast.expr, swap: bool = False) -> None:
     owner = frame.evaluate(target.value)
     place = _Span(target, node)
     if not value:
         return
     for atom in owner:
-        write_attribute(frame, atom, target.attr, value, place, node)
+        write_attribute(frame, atom, target.attr, value, place, node, swap=swap)
     key = expressions.dotted_key(target)
     if key is not None and frame.env is not None:
-        for name in [name for name in frame.env if name == key or name.startswith(f"{key}.")]:
-            del frame.env[name]
+        root = key.partition(".")[0]
+        if root in frame.dotted_roots:
+            for name in [name for name in frame.env if name == key or name.startswith(f"{key}.")]:
+                del frame.env[name]
         if any(atom is not NONE for atom in value) and not _varying_scalar(value):
             frame.env[key] = value
+            frame.dotted_roots.add(root)
 
 
 def _varying_scalar(value: Value) -> bool:
@@ -93,7 +96,14 @@ def _varying_scalar(value: Value) -> bool:
 
 
 def write_attribute(
-    frame: Frame, atom: Atom, name: str, value: Value, place: ast.AST, node: ast.expr | None = None, augmented: bool = False
+    frame: Frame,
+    atom: Atom,
+    name: str,
+    value: Value,
+    place: ast.AST,
+    node: ast.expr | None = None,
+    augmented: bool = False,
+    swap: bool = False,
 ) -> None:
     """Bind ``atom.name``: setters first, then the heap."""
     machine = frame.machine
@@ -108,7 +118,7 @@ def write_attribute(
                 calls.call_function(frame, hook, atom, [calls.const_text(name), value], place)
             cell = machine.cell(atom, name)
             _remember(cell, frame, node)
-            stores.write_cell(frame, cell, value, place, name, augmented)
+            stores.write_cell(frame, cell, value, place, name, augmented, node, swap)
             for base in machine.names.mro(atom.cls) if atom.site is not None else ():
                 watched = machine.existing_cell(instances.instance(base), name)
                 if watched is not None:
@@ -177,11 +187,29 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.
                 join(c, indexing._list_item(frame, atom, (calls.const_text(i)))) for i, c in enumerate(columns)
             ]
         else:
-            item = expressions.iterate(frame, (atom,), node)
+            # Unpacking asks for a fixed count, so the first axis is no data-dependent one.
+            steady = like(atom, dynamic=False) if isinstance(atom, Tensor) else atom
+            item = expressions.iterate(frame, (steady,), node)
+            if isinstance(atom, Tensor) and atom.dynamic:
+                item = tuple(like(a, dynamic=True) if isinstance(a, Tensor) else a for a in item)
             columns = [join(c, item) for c in columns]
     sources = node.elts if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == count else [node] * count
+    swap = _exchanges(target, node)
     for element, column, source in zip(target.elts, columns, sources, strict=True):
-        assign(frame, element, column or (NOTHING if not value else unknown), source)
+        new = column or (NOTHING if not value else unknown)
+        if swap and isinstance(element, ast.Attribute):
+            _assign_attribute(frame, element, new, source, swap=stores.owns_buffers(frame.machine, new))
+        else:
+            assign(frame, element, new, source)
+
+
+def _exchanges(target: ast.Tuple | ast.List, node: ast.expr) -> bool:
+    """``self.a, self.b = self.b, self.a``: the same names in another order."""
+    if not isinstance(node, (ast.Tuple, ast.List)) or not all(isinstance(e, ast.Attribute) for e in target.elts):
+        return False
+    left = [expressions.dotted_key(e) for e in target.elts]
+    right = [expressions.dotted_key(e) for e in node.elts]
+    return left != right and None not in left and set(left) == set(right)
 
 
 def augment(frame: Frame, node: ast.AugAssign) -> None:

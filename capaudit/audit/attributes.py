@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import annotations, calls, hazards, instances, stores
+from capaudit.audit import annotations, calls, guards, hazards, instances, stores
 from capaudit.audit.names import External, GlobalValue, Symbol
 from capaudit.audit.values import (
     NONE,
@@ -236,6 +236,8 @@ def read_atom(frame: Frame, atom: Atom, name: str, node: ast.expr) -> Value:
                 return const(True)
             if name == "is_cpu":
                 return const(False)
+            if name == "is_capturing":
+                return guards.capture_state(frame)
             return unknown
     return unknown
 
@@ -297,8 +299,10 @@ def object_attribute(frame: Frame, atom: Object, name: str) -> Value:
         if name in ("is_cuda", "is_cpu"):
             return const(("cpu" in atom.flags) == (name == "is_cpu"))
         if name == "is_capturing":
-            return host("any")
+            return guards.capture_state(frame)
         return host("any")
+    if name == "is_capturing":
+        return guards.capture_state(frame)
     cell = frame.machine.existing_cell(atom, name)
     if cell is not None:
         return stores.read_cell(frame, cell, None)
@@ -320,6 +324,9 @@ def object_attribute(frame: Frame, atom: Object, name: str) -> Value:
 
 def container_attribute(frame: Frame, atom: Atom, name: str) -> Value:
     kind = getattr(atom, "kind", None) or ("tuple" if isinstance(atom, Items) else "dict")
+    if isinstance(atom, Items) and atom.items and name not in ("count", "index"):
+        # A named tuple of the library: its first field is the result, the rest are what it says about it.
+        return atom.items[1] if name in ("indices", "R", "info", "counts", "inverse_indices") and len(atom.items) > 1 else atom.items[0]
     if kind in ("shape", "range", "iterator"):
         kind = "tuple"
     return (bound(f"{kind}.{name}", atom),)
@@ -350,6 +357,8 @@ def note_private(frame: Frame, atom: Atom, name: str, node: ast.AST) -> None:
         owner = atom.path
     elif isinstance(atom, WarpArray):
         owner = "warp.array"
+    if f"{owner}.{name}" in frame.machine.knowledge.operations:
+        return
     if owner.partition(".")[0] in ("", "builtins", "types", "contextlib") or frame.machine.program.owns_package(owner):
         return
     frame.reject(

@@ -106,6 +106,10 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
             return _string_method(frame, method, receiver, arguments, node)
         if path in ("object.__init__", "object.__setattr__", "object.__post_init__"):
             return none
+        if isinstance(receiver, Instance) and path == "typing.NamedTuple._replace":
+            from capaudit.audit.frame import Arguments as Made
+
+            return _replace(frame, Made([(receiver,)], dict(arguments.keywords)), node)
         if isinstance(receiver, Instance) and path.startswith(("torch.nn.Module.", "torch.nn.modules.module.Module.")):
             return _module_method(frame, receiver, path.rpartition(".")[2], arguments, node)
         if isinstance(receiver, (Instance, ClassRef)) and path.endswith("Function.apply"):
@@ -253,9 +257,6 @@ def _range(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
     taint: tuple[Any, ...] | None = None
     for value in arguments.positional:
         taint = operators.stronger(taint, operators.taint_of(value))
-    count = arguments.positional[0] if len(arguments.positional) == 1 else NOTHING
-    if len(count) == 1 and isinstance(count[0], Const) and isinstance(count[0].value, int) and 0 <= count[0].value <= 4:
-        return items(tuple(const(i) for i in range(count[0].value)))
     return sequence("range", host("int"), taint)
 
 
@@ -526,6 +527,13 @@ def _parameter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     )
 
 
+def _compiled(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    from capaudit.audit import expressions
+
+    callees = _vmapped(frame, arguments, node)
+    return (library_object("torch.compile", expressions.site(frame, node), frozenset(), callees),) if callees else None
+
+
 def _vmapped(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
     callees = tuple(a for a in _first(arguments) if isinstance(a, (Function, Instance, Object)))
     return callees or None
@@ -674,7 +682,7 @@ _HANDLERS: dict[str, Any] = {
     "torch.nn.parameter.Parameter": _parameter,
     "torch.vmap": _vmapped,
     "torch.func.vmap": _vmapped,
-    "torch.compile": _vmapped,
+    "torch.compile": _compiled,
     "torch.jit.script": _vmapped,
     "torch.set_default_device": _default_device,
     "torch.cuda.is_current_stream_capturing": _capturing,

@@ -13,6 +13,7 @@ from capaudit.audit.values import (
     NONE,
     NOTHING,
     UNKNOWN,
+    Array,
     Atom,
     Bound,
     Box,
@@ -126,6 +127,8 @@ def call(frame: Frame, node: ast.Call) -> Value:
 def _forget_absent(frame: Frame) -> None:
     """A call may have bound what a test found missing."""
     env = frame.env or {}
+    if not frame.dotted_roots:
+        return
     for key in [key for key, value in env.items() if value == (NONE,) and "." in key and not key.startswith(".")]:
         del env[key]
 
@@ -269,16 +272,59 @@ def call_function(
     if frame.failure and phase == "tick":
         phase = "cold"
     mode = frame.mode if phase == "tick" else frozenset()
-    context = machine.enter(info, receiver, bound_arguments, mode, phase, frame.context, node, closure)
+    if not frame.tick and (shortcut := _host_promise(machine, info)):
+        return shortcut
+    context = machine.enter(info, receiver, bound_arguments, mode, phase, frame.context, node, closure, stores.times(frame))
     if context is None:
         return attributes.return_annotation(machine, info) or unknown
     stores.absorb_callee(frame, context)
     if is_generator(info):
         if info.has_decorator("contextmanager", "asynccontextmanager"):
-            return (library_object("contextlib.manager", None, frozenset(), context.yields),)
+            opened = context.items.get("yield-mode", frozenset()) - mode
+            return (library_object("contextlib.manager", None, opened, context.yields),)
         return sequence("iterator", context.yields)
     promised = attributes.return_annotation(machine, info)
     return annotations.refine(context.result, promised) if promised else context.result
+
+
+def _host_promise(machine: Machine, info: FunctionInfo) -> Value:
+    """What a cold function promises, where following it cannot say more.
+
+    Set-up code builds terrains, specifications and tables on the host for a long while; a function that
+    is annotated to return host data and binds no attribute leaves nothing behind that a boundary reads.
+    """
+    key = ("host-promise", info)
+    if key not in machine.memo:
+        promised = attributes.return_annotation(machine, info)
+        pure = bool(promised) and all(_is_host_data(machine, atom, 3) for atom in promised) and promised != (NONE,)
+        machine.memo[key] = promised if pure and not _binds_attributes(info) else NOTHING
+    return machine.memo[key]  # type: ignore[no-any-return]
+
+
+def _is_host_data(machine: Machine, atom: Atom, depth: int) -> bool:
+    match atom:
+        case Const() | Host() | Array():
+            return True
+        case Object():
+            return not atom.path.startswith(("torch.", "warp."))
+        case Items():
+            return depth > 0 and all(_is_host_data(machine, a, depth - 1) for item in atom.items for a in item)
+        case Sequence() | Mapping():
+            return depth > 0 and bool(atom.item) and all(_is_host_data(machine, a, depth - 1) for a in atom.item)
+        case Instance():
+            if machine.names.subclasses(atom.cls) or depth <= 0 or not instances.is_data_class(machine, atom.cls):
+                return False
+            fields = instances.field_names(machine, atom.cls)
+            promised = [
+                annotations.annotation_value(machine, atom.cls.module, atom.cls.annotations.get(name), None) for name in fields
+            ]
+            return all(value and all(_is_host_data(machine, a, depth - 1) for a in value) for value in promised)
+        case _:
+            return False
+
+
+def _binds_attributes(info: FunctionInfo) -> bool:
+    return any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for node in ast.walk(info.node))
 
 
 def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr) -> Value:
@@ -425,6 +471,9 @@ def bind_decorated(machine: Machine, method: FunctionInfo, receiver: Atom) -> Va
 def nested_function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Value:
     """A ``def`` inside a function body: a closure over this context."""
     info = nested_info(frame, node, node.name)
+    for default in (*node.args.defaults, *node.args.kw_defaults):
+        if default is not None:
+            frame.evaluate(default)
     device = attributes.kernel_or_function(frame.machine, info)
     if device is not None:
         return device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import stores
+from capaudit.audit import operators, stores
 from capaudit.audit.values import (
     NOTHING,
     Atom,
@@ -80,6 +80,27 @@ def note_reordering(frame: Frame, atom: Box, method: str, node: ast.AST) -> None
     frame.machine.set_varies(cell)
 
 
+def note_stale_order(frame: Frame, atom: Box, node: ast.AST) -> None:
+    """A buffer taken out of a lasting container that captured code reorders: report it where it is reordered."""
+    from capaudit.audit import hazards
+
+    cell = frame.machine.cell(atom, "#order")
+    cell.readers[frame.context] = None
+    if not cell.varies or cell.tick_write is None:
+        return
+    module, place = cell.tick_write
+    frame.reject(
+        place,
+        "CAP304",
+        "container reordered",
+        f"{cell.label} is changed by Python here, while every replay keeps using the buffers that it held during capture",
+        confidence=hazards.Confidence.LIKELY,
+        related=((frame.module, node, "captured work takes a buffer out of it here"),),
+        module=module,
+        remedy="Keep the buffers in place and copy their contents (copy_, roll into a preallocated buffer).",
+    )
+
+
 def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.expr) -> Value:
     """Evaluate a container method."""
     from capaudit.audit import calls, expressions, hazards
@@ -108,14 +129,23 @@ def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.
             return none
         if name == "setdefault":
             default = arguments.positional[1] if len(arguments.positional) > 1 else none
+            if frame.recording and not atom.tick and stores.owns_buffers(frame.machine, default) and not stores.is_warm(frame):
+                frame.reject(
+                    node,
+                    "CAP301",
+                    "lazy-storage",
+                    "setdefault keeps a buffer that is made on first use; inside a capture it lands in the graph's own memory",
+                    confidence=hazards.Confidence.LIKELY,
+                )
             expressions.set_entry(frame, atom, first, default)
             return entry(frame, atom, first)
     if name in ("pop", "popleft"):
         result = entry(frame, atom, first) if keys(frame, atom) or isinstance(atom, (Record, Mapping)) else held(frame, atom)
-        if isinstance(atom, Box) and atom.kind != "dict" and frame.recording and not atom.tick and stores.holds_buffers(result):
-            taint = order_taint(frame, atom)
-            if taint is not None:
-                hazards.frozen(frame, taint, node, "a buffer is taken")
+        if isinstance(atom, Box) and atom.kind != "dict" and frame.recording and not atom.tick:
+            if stores.owns_buffers(frame.machine, result):
+                note_stale_order(frame, atom, node)
+            elif (taint := order_taint(frame, atom)) is not None:
+                result = operators.with_taint(result, taint)
         if len(arguments.positional) > 1:
             result = join(result, arguments.positional[1])
         return result

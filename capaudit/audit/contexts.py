@@ -11,6 +11,13 @@ from capaudit.model import Confidence, OwnershipClass
 from capaudit.program.symbols import FunctionInfo, Module
 
 
+def closure_token(context: Context) -> Any:
+    """An atom that stands for the variables of one context, so that closures over them have cells."""
+    from capaudit.audit.values import library_object
+
+    return library_object("closure", context)
+
+
 class Cell:
     """One heap location: an attribute of an object, or the content of a container.
 
@@ -93,6 +100,7 @@ class Context:
         "calls",
         "depth",
         "dirty",
+        "edges",
         "entry_reads",
         "function",
         "items",
@@ -109,6 +117,7 @@ class Context:
         "result",
         "runs",
         "streams",
+        "token",
         "yields",
     )
 
@@ -132,6 +141,7 @@ class Context:
         self.locals: dict[str, Value] = {}
         self.local_readers: dict[Context, None] = {}
         self.callers: dict[Context, None] = {}
+        self.token = closure_token(self)
         self.dirty = False
         self.busy = False
         self.runs = 0
@@ -143,13 +153,14 @@ class Context:
         """Forget what one evaluation produced; the next one starts over, with results only moving up."""
         self.records: dict[tuple[Any, ...], OperationRecord] = {}
         self.callees: dict[Context, ast.AST] = {}
+        self.edges: dict[tuple[Context, ast.AST], int | None] = {}  # how often each call site runs
         self.calls: dict[ast.Call, tuple[bool, str]] = {}
         self.entry_reads: dict[Cell, tuple[Module, ast.AST]] = {}
         self.must_write: dict[Cell, None] = {}
         self.rebinds: list[Rebind] = []
         self.streams: list[StreamEvent] = []
         self.pruned: dict[ast.AST, str] = {}
-        for key in ("cells", "exit", "device-writes"):
+        for key in ("cells", "exit", "device-writes", "yield-mode"):
             self.items.pop(key, None)
 
     def note_local(self, name: str, value: Value) -> bool:

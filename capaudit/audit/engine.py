@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import time
 from pathlib import Path
@@ -17,7 +16,8 @@ from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
 from capaudit.audit.suppressions import apply_suppressions, meta_finding, spans
 from capaudit.audit.values import instance, reset_pool
-from capaudit.audit.verdicts import Verdicts, collect, reachable
+from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
+from capaudit.audit.warmup import entry_is_warm
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import Program, build_program
@@ -64,6 +64,8 @@ def _audit(options: AuditOptions, started: float) -> Result:
     machine = Machine(program, knowledge, run_context, dict(options.configuration.versions))
     entries = find_entries(program, machine.names, options)
     machine.owned = owned_functions(program, machine.names, entries)
+    machine.memo["no-validation"] = any("set_default_validate_args(False)" in m.source for m in program.modules.values())
+    machine.memo["registered-generator"] = any("register_generator_state(" in m.source for m in program.modules.values())
     machine.memo["default-device"] = any("set_default_device(" in m.source for m in program.modules.values())
     results: list[tuple[Entry, Verdicts]] = []
     audited: list[tuple[str, int, int]] = []
@@ -75,6 +77,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
             node = context.function.node if context.function else None
             if node is not None:
                 audited.append((context.module.file, node.lineno, node.end_lineno or node.lineno))
+    attach_fallbacks(program, results, knowledge)
     findings = [finding for _, verdict in results for finding in verdict.findings]
     findings.extend(_unparsable(program, knowledge))
     findings = apply_suppressions(program, findings, knowledge, spans(audited))
@@ -85,6 +88,7 @@ def evaluate_entry(machine: Machine, entry: Entry) -> Context:
     """Bring a boundary's contexts to rest and return the one it starts with."""
     machine.capture = entry.boundary.capture
     machine.warmed = {}
+    machine.warm = entry_is_warm(machine.program, entry)
     for context in machine.contexts.values():
         context.dirty = False
     machine.dirty.clear()
@@ -144,7 +148,6 @@ def _evaluate_region(machine: Machine, entry: Entry) -> Context:
         machine.settle_unknown()
         if before.keys() == root.records.keys():
             break
-    _note_fallbacks(entry, root)
     return root
 
 
@@ -157,17 +160,6 @@ def _warmed(host: Context) -> list[object]:
                 seen[callee] = None
                 queue.append(callee)
     return [context.function for context in queue if context is not host and context.function is not None]
-
-
-def _note_fallbacks(entry: Entry, root: Context) -> None:
-    from capaudit.audit.frame import Frame
-    from capaudit.audit.regions import check_silent_fallback
-
-    frame = Frame.__new__(Frame)
-    Frame.__init__(frame, None, root, entry.function, entry.function.module)  # type: ignore[arg-type]
-    for node in ast.walk(entry.function.node):
-        if isinstance(node, ast.Try):
-            check_silent_fallback(frame, node)
 
 
 def _unparsable(program: Program, knowledge: Knowledge) -> list[Finding]:

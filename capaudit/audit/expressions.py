@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import attributes, calls, guards, indexing, operators
+from capaudit.audit import attributes, calls, guards, indexing, operators, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -145,14 +145,19 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
     return (target,)
 
 
-def set_entry(frame: Frame, target: Box, key: Value, value: Value) -> None:
+def set_entry(
+    frame: Frame, target: Box, key: Value, value: Value, place: ast.AST | None = None, source: ast.expr | None = None
+) -> None:
     """Join ``target[key] = value`` for a dictionary box."""
     machine = frame.machine
     machine.join_cell(machine.cell(target, "#keys"), key)
-    if len(key) == 1 and isinstance(key[0], Const):
-        machine.join_cell(machine.cell(target, f"[{key[0].value!r}]"), value)
-    else:
-        machine.join_cell(machine.cell(target, "*"), value)
+    name = f"[{key[0].value!r}]" if len(key) == 1 and isinstance(key[0], Const) else "*"
+    cell = machine.cell(target, name)
+    if place is None or not frame.tick or target.tick:
+        machine.join_cell(cell, value)
+        return
+    cell.label = f"entry {name} of the {target.kind} made at line {target.site[1]}" if name != "*" else cell.label
+    stores.write_cell(frame, cell, value, place, "", source=source)
 
 
 def entries(frame: Frame, target: Box) -> Value:
@@ -273,7 +278,8 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     result: Value = NOTHING
     for branch, part in ((outcome.true, node.body), (outcome.false, node.orelse)):
         if branch is not None:
-            frame.env = {**before, **branch}
+            frame.env = before
+            frame.narrow(branch)
             result = join(result, evaluate(frame, part))
     frame.env = before
     taint = outcome.taint
@@ -315,7 +321,7 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
         for condition in generator.ifs:
             outcome = guards.test(frame, condition, condition)
             if frame.env is not None and outcome.true is not None:
-                frame.env = {**frame.env, **outcome.true}
+                frame.narrow(outcome.true)
     kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "iterator")
     result: Value
     if isinstance(node, ast.DictComp):
@@ -356,6 +362,7 @@ def _await(frame: Frame, node: ast.Await) -> Value:
 def _yield(frame: Frame, node: ast.Yield) -> Value:
     value = evaluate(frame, node.value) if node.value is not None else none
     context = frame.context
+    context.items["yield-mode"] = context.items.get("yield-mode", frozenset()) | frame.mode
     context.yields = join(context.yields, value)
     return host("any")
 

@@ -61,14 +61,18 @@ class Frame:
         self.mode: frozenset[Any] = context.mode
         self.failure = 0
         self.quiet = 0
+        self.place: ast.stmt | None = None  # the simple statement at hand
         self.stories: dict[str, ast.expr] = {}
         self.breaks: list[list[Environment]] = []
         self.continues: list[list[Environment]] = []
         self.closure: Context | None = context.items.get("closure")
         self.globals: set[str] = set()
+        self.nonlocals: set[str] = set()
         self.has_nested = False
         self.region: str | None = None
         self.loop_parity: list[Any] = []
+        self.dotted_roots: set[str] = set()  # names with narrowed attributes somewhere in this frame
+        self.absorbed: set[Context] = set()
 
     # -- facts --------------------------------------------------------------------------------------
 
@@ -88,15 +92,22 @@ class Frame:
     def read_name(self, name: str, node: ast.AST) -> Value:
         """Return a variable's value: local, closure, then global."""
         env = self.env
-        if env is not None and name in env and name not in self.globals:
+        if env is not None and name in env and name not in self.globals and name not in self.nonlocals:
             return env[name]
-        closure = self.closure
-        while closure is not None:
-            if name in closure.locals:
-                closure.local_readers[self.context] = None
-                return closure.locals[name]
-            closure = closure.items.get("closure")
+        closure = self._closure_of(name)
+        if closure is not None:
+            closure.local_readers[self.context] = None
+            shared = self.machine.existing_cell(closure.token, name)
+            if shared is not None:
+                return join(closure.locals[name], stores.read_cell(self, shared, node))
+            return closure.locals[name]
         return attributes.global_value(self, self.module, name)
+
+    def _closure_of(self, name: str) -> Context | None:
+        closure = self.closure
+        while closure is not None and name not in closure.locals:
+            closure = closure.items.get("closure")
+        return closure
 
     def bind(self, name: str, value: Value, node: ast.expr | None = None) -> None:
         if self.env is None:
@@ -104,13 +115,26 @@ class Frame:
         if name in self.globals:
             attributes.write_global(self, name, value, node)
             return
+        if name in self.nonlocals and (closure := self._closure_of(name)) is not None:
+            # What a closure changes outlives the call, like an attribute.
+            cell = self.machine.cell(closure.token, name)
+            place = node or ast.Pass()
+            stores.write_cell(self, cell, value, self.place or place, name, augmented=node is None, source=node)
+            return
         self.env[name] = value
-        for key in [key for key in self.env if key.startswith(f"{name}.")]:
-            del self.env[key]
+        if name in self.dotted_roots:
+            prefix = f"{name}."
+            for key in [key for key in self.env if key.startswith(prefix)]:
+                del self.env[key]
         if node is not None:
             self.stories[name] = node
         if self.has_nested:
             self.machine.note_local(self.context, name, value)
+
+    def narrow(self, branch: dict[str, Value]) -> None:
+        """Bind what a test proved in the branch that it guards."""
+        if self.env is not None:
+            self.env = narrow(self, self.env, branch)
 
     # -- evaluation -----------------------------------------------------------------------------------
 
@@ -135,6 +159,7 @@ class Frame:
 
     def run_statement(self, node: ast.stmt) -> None:
         handler = _STATEMENTS.get(type(node))
+        self.place = node
         if handler is not None:
             handler(self, node)
 
@@ -336,26 +361,40 @@ def _run_if(frame: Frame, node: ast.If) -> None:
             if body:
                 guards.note_pruned(frame, node, body, outcome.reason, wanted)
             continue
-        frame.env = {**before, **branch}
+        frame.env = narrow(frame, before, branch)
         frame.run_block(body)
         if frame.env is not None:
             after.append(frame.env)
     frame.env = merge(after)
 
 
+def narrow(frame: Frame, env: Environment, branch: dict[str, Value]) -> Environment:
+    """Return ``env`` with the narrowed bindings of a branch."""
+    for key in branch:
+        if "." in key and not key.startswith("."):
+            frame.dotted_roots.add(key.partition(".")[0])
+    return {**env, **branch}
+
+
 def merge(environments: list[Environment]) -> Environment | None:
     """Join environments; a name that one of them lacks keeps the value of the others."""
     if not environments:
         return None
+    if len(environments) == 1:
+        return environments[0]
     result = dict(environments[0])
     for other in environments[1:]:
         for name, value in other.items():
-            if name in result:
-                result[name] = join(result[name], value)
+            old = result.get(name)
+            if old is value:
+                continue
+            if old is not None:
+                result[name] = join(old, value)
             elif "." not in name:
                 result[name] = value
-        for name in [name for name in result if "." in name and name not in other]:
-            del result[name]
+        if len(result) > len(other) or result.keys() != other.keys():
+            for name in [name for name in result if name not in other and "." in name]:
+                del result[name]
     return result
 
 
@@ -411,7 +450,7 @@ def _run_while(frame: Frame, node: ast.While) -> None:
     def bind() -> None:
         outcome = guards.test(frame, node.test, node)
         if frame.env is not None:
-            frame.env = {**frame.env, **outcome.true} if outcome.true is not None else None
+            frame.env = narrow(frame, frame.env, outcome.true) if outcome.true is not None else None
 
     _loop(frame, node.body, node.orelse, bind, endless)
     frame.loop_parity.pop()
@@ -431,7 +470,6 @@ def _run_continue(frame: Frame, node: ast.Continue) -> None:
 
 def _run_try(frame: Frame, node: ast.Try) -> None:
     before = dict(frame.env or {})
-    regions.check_silent_fallback(frame, node)
     frame.run_block(node.body)
     if frame.env is not None and node.orelse:
         frame.run_block(node.orelse)
@@ -466,7 +504,7 @@ def _run_assert(frame: Frame, node: ast.Assert) -> None:
         frame.evaluate(node.msg)
         frame.failure -= 1
     if frame.env is not None:
-        frame.env = {**frame.env, **outcome.true} if outcome.true is not None else None
+        frame.env = narrow(frame, frame.env, outcome.true) if outcome.true is not None else None
 
 
 def _run_delete(frame: Frame, node: ast.Delete) -> None:
@@ -486,6 +524,10 @@ def _run_import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
     attributes.local_import(frame, node)
 
 
+def _run_nonlocal(frame: Frame, node: ast.Nonlocal) -> None:
+    frame.nonlocals.update(node.names)
+
+
 def _run_global(frame: Frame, node: ast.Global) -> None:
     frame.globals.update(node.names)
 
@@ -503,7 +545,7 @@ def _run_match(frame: Frame, node: ast.Match) -> None:
         assignments.bind_pattern(frame, case.pattern, subject)
         if case.guard is not None:
             outcome = guards.test(frame, case.guard, node)
-            frame.env = {**frame.env, **outcome.true} if outcome.true is not None and frame.env is not None else None
+            frame.env = narrow(frame, frame.env, outcome.true) if outcome.true is not None and frame.env is not None else None
         if frame.env is not None:
             frame.run_block(case.body)
         if frame.env is not None:
@@ -540,6 +582,7 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.Import: _run_import,
     ast.ImportFrom: _run_import,
     ast.Global: _run_global,
+    ast.Nonlocal: _run_nonlocal,
     ast.Match: _run_match,
 }
 

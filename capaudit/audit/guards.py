@@ -193,7 +193,7 @@ def _bool_test(frame: Frame, node: ast.BoolOp, how: str) -> Outcome:
             return Outcome(None, {}, reason, taint) if conjunction else Outcome({}, None, reason, taint)
         gathered.update(going_on)
         if frame.env is not None:
-            frame.env = {**frame.env, **going_on}
+            frame.narrow(going_on)
     frame.env = before
     leaving = [o.false if conjunction else o.true for o in outcomes]
     if all(branch is None for branch in leaving):
@@ -237,7 +237,7 @@ def boolean_operation(frame: Frame, node: ast.BoolOp) -> tuple[Value, Environmen
         outcome = _narrow(frame, operand, value)
         branch = outcome.true if conjunction else outcome.false
         if branch and frame.env is not None:
-            frame.env = {**frame.env, **branch}
+            frame.narrow(branch)
     return result, before
 
 

@@ -174,16 +174,14 @@ def _list_item(frame: Frame, atom: Box, index: Value) -> Value:
 
 def _note_frozen_pick(frame: Frame, atom: Atom, index: Value, held: Value, node: ast.Subscript) -> None:
     """Choosing a buffer by host state that changes from tick to tick freezes the choice."""
-    if not frame.recording or not stores.holds_buffers(held):
+    if not frame.recording or not stores.owns_buffers(frame.machine, held):
         return
     taint = operators.taint_of(index)
     if taint is not None and taint[0] in ("frozen", "clock", "rng"):
         hazards.frozen(frame, taint, node, "a buffer is chosen", node.slice)
         return
     if isinstance(atom, Box) and atom.kind != "dict":
-        order = containers.order_taint(frame, atom)
-        if order is not None:
-            hazards.frozen(frame, order, node, "a buffer is chosen", node.value)
+        containers.note_stale_order(frame, atom, node)
 
 
 # -- tensors --------------------------------------------------------------------------------------------------
@@ -434,7 +432,7 @@ def _write_atom(frame: Frame, atom: Atom, index: Value, value: Value, node: ast.
                 frame.record(place, "index-set", ownership=OwnershipClass.UNRESOLVED, message="the object's class has no __setitem__")
         case Box(kind="dict"):
             _note_lazy_entry(frame, atom, value, node, place)
-            expressions.set_entry(frame, atom, index, value)
+            expressions.set_entry(frame, atom, index, value, place)
         case Box():
             machine.join_cell(machine.cell(atom, "*"), value)
             _note_slot(frame, atom, index, value, place)
@@ -458,7 +456,7 @@ def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript,
     env = frame.env or {}
     if key is None or f".lazy {key}" not in env or atom.tick or not frame.recording:
         return
-    if stores.holds_buffers(value) and frame.context.function not in frame.machine.warmed:
+    if stores.owns_buffers(frame.machine, value) and not stores.is_warm(frame):
         frame.reject(
             place,
             "CAP301",

@@ -101,6 +101,8 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
         path = f"{base}.{name}"
         if machine.knowledge.operations.get(path) is not None:
             return (bound(path, atom),)
+    if name in ("_replace", "_asdict", "_fields") and any(base.rpartition(".")[2] == "NamedTuple" for base in external):
+        return (bound(f"typing.NamedTuple.{name}", atom),)
     if any(base in ("torch.nn.Module", "torch.nn.modules.module.Module") for base in external) and name in _MODULE_METHODS:
         return (bound(f"torch.nn.Module.{name}", atom),)
     if any(base.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum") for base in external) and name in ("value", "name"):
@@ -312,7 +314,11 @@ def evaluate_stores(frame: Frame, atom: Instance, name: str) -> None:
             if key in machine.memo:
                 continue
             machine.memo[key] = True
-            machine.enter(method, atom, calls.promised_arguments(machine, method, atom), frozenset(), "cold", None, None)
+            machine.speculative += 1
+            try:
+                machine.enter(method, atom, calls.promised_arguments(machine, method, atom), frozenset(), "cold", None, None)
+            finally:
+                machine.speculative -= 1
 
 
 # -- fields of configuration objects ----------------------------------------------------------------------

@@ -8,6 +8,7 @@ functions that may do that are evaluated once more as code that runs after captu
 from __future__ import annotations
 
 import ast
+import re
 
 from capaudit.audit import calls
 from capaudit.audit.boundaries import Entry
@@ -76,15 +77,24 @@ def _construction(machine: Machine) -> set[FunctionInfo | None]:
     return {context.function for context in seen}
 
 
+_STORE = re.compile(r"\.(\w+)(?:\s*,[^=\n]*)?\s*(?::[^=\n]+)?=(?!=)|\b(setattr|resize_|set_)\(")
+
+
 def _candidates(machine: Machine, names: dict[str, None], excluded: set[FunctionInfo | None]) -> list[FunctionInfo]:
     result: list[FunctionInfo] = []
     for module in machine.program.modules.values():
-        if not any(name in module.source for name in names) and "setattr" not in module.source and "resize_" not in module.source:
+        lines = [
+            module.source.count("\n", 0, match.start()) + 1
+            for match in _STORE.finditer(module.source)
+            if match[2] or match[1] in names
+        ]
+        if not lines:
             continue
         for function in module.all_functions:
             if function in excluded or function.name in _SETUP or function in machine.owned:
                 continue
-            if _rebinds_something(function, names):
+            last = function.node.end_lineno or 0
+            if any(function.node.lineno <= line <= last for line in lines) and _rebinds_something(function, names):
                 result.append(function)
                 if len(result) >= _MOST_FUNCTIONS:
                     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import builtin_calls, conditions, hazards, regions, results
+from capaudit.audit import builtin_calls, conditions, hazards, regions, results, stores
 from capaudit.audit.conditions import Match
 from capaudit.audit.values import (
     NONE,
@@ -22,6 +22,7 @@ from capaudit.audit.values import (
     Value,
     WarpArray,
     bound,
+    const,
     host,
     join,
     like,
@@ -139,7 +140,10 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
     path, operation = canonical(frame, path, receiver)
     if operation is None:
         return _undescribed(frame, path, receiver, arguments, node)
-    return apply(frame, Call(operation, path, receiver, arguments, node))
+    made = Call(operation, path, receiver, arguments, node)
+    if path.startswith("torch.distributions.") and frame.machine.memo.get("no-validation"):
+        made.bound.setdefault("validate_args", const(False))
+    return apply(frame, made)
 
 
 def _undescribed(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, node: ast.expr) -> Value | None:
@@ -161,6 +165,16 @@ def _undescribed(frame: Frame, path: str, receiver: Atom | None, arguments: Argu
 
 def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr) -> Value | None:
     """Call a library object: a module, a compiled function, a recorded launch."""
+    if atom.path == "torch.compile":
+        if not stores.is_warm(frame):
+            frame.reject(
+                node,
+                "CAP503",
+                "torch.compile",
+                "the first call of a compiled function compiles and tunes it, here for the first time inside the capture",
+                confidence=Confidence.LIKELY,
+            )
+        return frame.call(atom.content, arguments, node)
     operation = frame.machine.knowledge.operations.get(f"{atom.path}.__call__")
     path = f"{atom.path}.__call__"
     if operation is None and (atom.path.startswith("torch.nn.") or "module" in atom.flags):
@@ -217,6 +231,8 @@ def apply(frame: Frame, made: Call) -> Value:
     else:
         _accept(frame, made, operation.why)
     results.effects(frame, made)
+    if spec.kind == "unknown" and operation.kind == "host" and made.path.rpartition(".")[2][:1].isupper():
+        return (library_object(made.path, results.site(frame, node)),)
     return results.value(frame, spec, made)
 
 

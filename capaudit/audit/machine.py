@@ -67,6 +67,8 @@ class Machine:
         self.seen_arguments: dict[FunctionInfo, dict[str, Value]] = {}
         self.owned: dict[FunctionInfo, tuple[str, str]] = {}
         self.warmed: dict[FunctionInfo, None] = {}
+        self.speculative = 0  # evaluating methods only to learn what they bind
+        self.warm = False  # the whole boundary is seen to run before the capture
         self.memo: dict[Any, Any] = {}
         self._runner = runner
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
@@ -83,12 +85,14 @@ class Machine:
         caller: Context | None,
         node: ast.AST | None,
         closure: Context | None = None,
+        times: int | None = 1,
     ) -> Context | None:
         """Return the context of a call, evaluated at least once; ``None`` where the chain is too deep to follow."""
         context = self._context(function, receiver, arguments, mode, phase, closure)
         if caller is not None and node is not None:
             context.callers[caller] = None
             caller.callees.setdefault(context, node)
+            caller.edges.setdefault((context, node), times)
         limit = _DEEPEST if phase == "tick" else _COLD_DEEPEST
         if context.busy:
             return context

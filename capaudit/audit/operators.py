@@ -78,6 +78,9 @@ def binary(frame: Frame, op: ast.operator, left: Value, right: Value, node: ast.
 def _binary_atoms(frame: Frame, op: ast.operator, a: Atom, b: Atom, node: ast.AST) -> Value:
     if a is NONE or b is NONE:
         return NOTHING
+    if isinstance(op, ast.Mod) and _type_name(a) == "str":
+        calls.format_value(frame, (b,), node, node if isinstance(node, ast.expr) else None)
+        return host("str")
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _tensor_binary(frame, op, a, b, node)
     if isinstance(a, Instance) or isinstance(b, Instance):
@@ -85,7 +88,7 @@ def _binary_atoms(frame: Frame, op: ast.operator, a: Atom, b: Atom, node: ast.AS
     if isinstance(a, Array) or isinstance(b, Array):
         return array(None)
     if isinstance(a, WarpArray) or isinstance(b, WarpArray):
-        frame.record(node, "warp.array operator")
+        _warp_operator(frame, node)
         return (warp_array(a.device if isinstance(a, WarpArray) else "cuda"),)
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold(op, a, b)
@@ -100,9 +103,6 @@ def _binary_atoms(frame: Frame, op: ast.operator, a: Atom, b: Atom, node: ast.AS
         if isinstance(a, Box) and a.kind == "list":
             return sequence("list", _content(frame, a, node))
         return (a,)
-    if isinstance(op, ast.Mod) and _type_name(a) == "str":
-        calls.format_value(frame, (b,), node, node if isinstance(node, ast.expr) else None)
-        return host("str")
     if isinstance(op, ast.Mult) and isinstance(b, (Items, Sequence, Box)):
         return (b,)
     name_a, name_b = _type_name(a), _type_name(b)
@@ -110,6 +110,20 @@ def _binary_atoms(frame: Frame, op: ast.operator, a: Atom, b: Atom, node: ast.AS
         taint = stronger(getattr(a, "taint", None), getattr(b, "taint", None))
         return host(_promote(op, name_a, name_b), taint)
     return unknown
+
+
+def _warp_operator(frame: Frame, node: ast.AST) -> None:
+    """An operator between Warp arrays makes its result in new memory."""
+    from capaudit.audit import conditions
+
+    if frame.flag("conditional-body"):
+        hazard, why = "CAP303", "an operator between Warp arrays allocates its result, which the body of a conditional node cannot hold"
+    elif conditions.capture_kind(frame) == "torch":
+        hazard, why = "CAP302", "an operator between Warp arrays allocates its result inside a capture that Warp does not know"
+    else:
+        frame.record(node, "warp.array operator")
+        return
+    frame.reject(node, hazard, "warp.array operator", why, subject=node if isinstance(node, ast.expr) else None)
 
 
 def _content(frame: Frame, atom: Atom, node: ast.AST) -> Value:

@@ -24,7 +24,6 @@ from capaudit.audit.values import (
     none,
     unknown,
 )
-from capaudit.model import Confidence
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
@@ -77,6 +76,7 @@ def _enter(frame: Frame, value: Value, node: ast.expr) -> Value:
     for atom in value:
         match atom:
             case Object(path="contextlib.manager"):
+                frame.mode = frame.mode | atom.flags
                 result = join(result, atom.content or none)
             case Object():
                 _enter_object(frame, atom)
@@ -225,51 +225,3 @@ def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> N
         if callables:
             frame.call(callables, Made([], passed, NOTHING, arguments.keyword_star), node)
     frame.mode = mode
-
-
-# -- fallback ---------------------------------------------------------------------------------------------------
-
-_GRAPH_CALLS = {"replay", "capture_launch", "capture_begin", "capture_end", "ScopedCapture", "graph", "capture", "make_graphed_callables"}
-_BROAD = {"Exception", "BaseException", "RuntimeError", ""}
-
-
-def check_silent_fallback(frame: Frame, node: ast.Try) -> None:
-    """A broad handler around capture or replay that goes on without a counted reason hides that the graph is off."""
-    if not frame.recording:
-        return
-    for handler in silent_handlers(node):
-        frame.reject(
-            handler,
-            "CAP604",
-            "except",
-            "a broad except around capture or replay goes on in eager mode, and nothing counts or names the reason",
-            confidence=Confidence.LIKELY,
-        )
-
-
-def silent_handlers(node: ast.Try) -> list[ast.ExceptHandler]:
-    names = {
-        dotted_text(inner.func).rpartition(".")[2]
-        for statement in node.body
-        for inner in ast.walk(statement)
-        if isinstance(inner, ast.Call)
-    }
-    if not names & _GRAPH_CALLS:
-        return []
-    return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
-
-
-def _is_broad(handler: ast.ExceptHandler) -> bool:
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or dotted_text(kind).rpartition(".")[2] in _BROAD for kind in kinds)
-
-
-def _accounts(handler: ast.ExceptHandler) -> bool:
-    """Re-raising, or counting and naming the reason, makes a fallback visible."""
-    inner = [node for statement in handler.body for node in ast.walk(statement)]
-    if any(isinstance(node, ast.Raise) for node in inner):
-        return True
-    counts = any(isinstance(node, ast.AugAssign) for node in inner)
-    names = handler.name is not None and any(isinstance(node, ast.Name) and node.id == handler.name for node in inner)
-    return counts and names
-

@@ -357,7 +357,11 @@ def gather_instances(frame: Frame, values: list[Value]) -> list[Value]:
 
 def _cpu(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     tensors = gather(frame, made.everything)
-    base = tensors[0] if tensors else tensor("cpu")
+    if not tensors:
+        name = made.path.rpartition(".")[2]
+        base = tensor("cpu", element=_data_element(frame, made, name), rank=_factory_rank(frame, made, name))
+    else:
+        base = tensors[0]
     return (like(base, device="cpu", sure=True, storage="fresh", element=_target_element(spec, made, base.element), pinned="pinned" in spec.flags),)
 
 

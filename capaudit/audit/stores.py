@@ -11,19 +11,38 @@ import ast
 from typing import TYPE_CHECKING
 
 from capaudit.audit.contexts import Cell, Context, Rebind
-from capaudit.audit.values import NONE, Box, Const, Host, Items, Sequence, Tensor, Value, WarpArray
+from capaudit.audit.values import (
+    NONE,
+    UNKNOWN,
+    Atom,
+    Box,
+    Const,
+    Host,
+    Instance,
+    Items,
+    Object,
+    Sequence,
+    Tensor,
+    Value,
+    WarpArray,
+)
 from capaudit.model import Confidence
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
+    from capaudit.audit.machine import Machine
 
 
 def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
     """Read a cell and note when a tick reads it before writing it."""
     value = frame.machine.read_cell(cell, frame.context)
-    if frame.recording and cell.persistent and _written_key(cell) not in (frame.env or {}) and holds_buffers(value):
+    if frame.recording and cell.persistent and _written_key(cell) not in (frame.env or {}) and _may_carry(value):
         frame.context.entry_reads.setdefault(cell, (frame.module, node or ast.Pass()))
     return value
+
+
+def _may_carry(value: Value) -> bool:
+    return any(isinstance(atom, (Tensor, WarpArray, Items, Sequence, Box, Instance, Object)) for atom in value)
 
 
 def _written_key(cell: Cell) -> str:
@@ -39,12 +58,41 @@ def holds_buffers(value: Value) -> bool:
             return True
         if isinstance(atom, Sequence) and holds_buffers(atom.item):
             return True
-        if isinstance(atom, Box):
-            return False
     return False
 
 
-def write_cell(frame: Frame, cell: Cell, value: Value, node: ast.AST | None, name: str, augmented: bool = False) -> None:
+def owns_buffers(machine: Machine, value: Value, depth: int = 2) -> bool:
+    """True when a value holds device buffers, those inside its containers and objects included."""
+    if holds_buffers(value):
+        return True
+    if depth <= 0:
+        return False
+    for atom in value:
+        if isinstance(atom, (Box, Instance)):
+            if any(owns_buffers(machine, cell.value, depth - 1) for cell in list(machine.owner_cells(atom).values())):
+                return True
+            if isinstance(atom, Instance) and machine.names.is_subclass_of_library(atom.cls, *_MODULES):
+                return True
+        elif isinstance(atom, Object) and atom.path.startswith("torch.nn."):
+            return True
+        elif isinstance(atom, Items) and any(owns_buffers(machine, item, depth - 1) for item in atom.items):
+            return True
+    return False
+
+
+_MODULES = ("torch.nn.Module", "torch.nn.modules.module.Module")
+
+
+def write_cell(
+    frame: Frame,
+    cell: Cell,
+    value: Value,
+    node: ast.AST | None,
+    name: str,
+    augmented: bool = False,
+    source: ast.expr | None = None,
+    swap: bool = False,
+) -> None:
     """Join a value into a cell and note rebinding and varying host state inside a boundary."""
     machine = frame.machine
     if cell.node is None and node is not None:
@@ -53,30 +101,51 @@ def write_cell(frame: Frame, cell: Cell, value: Value, node: ast.AST | None, nam
         return
     if frame.context.phase == "after":
         if cell.persistent and not frame.failure:
-            _note_rebind(frame, cell, value, node or ast.Pass())
+            _note_rebind(frame, cell, value, node or ast.Pass(), swap)
         return
+    before = cell.value
     machine.join_cell(cell, value)
     if not frame.tick:
-        if frame.function is not None and value != (NONE,):
+        if frame.function is not None and value != (NONE,) and not machine.speculative:
             cell.written_by[frame.function] = None
         return
     if frame.failure or not cell.persistent:
         return
     place = node or ast.Pass()
-    _note_lazy(frame, cell, value, place, name)
-    _note_varying(frame, cell, value, place, name, augmented)
-    _note_rebind(frame, cell, value, place)
+    _note_dropped_graph(frame, cell, before, value, place)
+    lazy = _note_lazy(frame, cell, value, place, name)
+    _note_varying(frame, cell, value, place, name, augmented, source)
+    if not lazy:
+        _note_rebind(frame, cell, value, place, swap)
     frame.env[_written_key(cell)] = ()
     register(frame, cell)
 
 
-def _note_varying(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str, augmented: bool) -> None:
+def _note_dropped_graph(frame: Frame, cell: Cell, before: Value, value: Value, node: ast.AST) -> None:
+    """Binding something else over a graph destroys it, here while the stream is capturing."""
+    held = [a for a in before if isinstance(a, Object) and a.path in _GRAPHS]
+    if held and not any(atom in held for atom in value) and value:
+        frame.reject(
+            node,
+            "CAP305",
+            "graph dropped",
+            f"{cell.label} held a graph, which is destroyed while the stream is capturing",
+            confidence=Confidence.LIKELY,
+        )
+
+
+_GRAPHS = ("torch.cuda.CUDAGraph", "torch.cuda.graphs.CUDAGraph", "warp.Graph")
+
+
+def _note_varying(
+    frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str, augmented: bool, source: ast.expr | None
+) -> None:
     scalars = [atom for atom in value if isinstance(atom, (Const, Host)) and atom is not NONE]
     if not scalars:
         if value == (NONE,):
             cell.constants[None] = None
         return
-    varying = augmented or _reads_itself(node, name)
+    varying = augmented or _reads_itself(source or node, name)
     for atom in scalars:
         if isinstance(atom, Const):
             cell.constants[(atom.type_name, atom.value)] = None
@@ -94,47 +163,81 @@ def _reads_itself(node: ast.AST, name: str) -> bool:
     return any(isinstance(inner, ast.Attribute) and inner.attr == name and isinstance(inner.ctx, ast.Load) for inner in ast.walk(node))
 
 
-def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST) -> None:
+def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bool) -> None:
+    """Note that a lasting name is bound to storage other than its own."""
+    late = frame.context.phase == "after"
     for atom in value:
         storage = getattr(atom, "storage", None)
-        is_buffer = isinstance(atom, WarpArray) or (isinstance(atom, Tensor) and atom.device == "cuda")
-        if is_buffer and storage is not cell:
-            swap = isinstance(storage, Cell)
-            times = _times(frame)
-            frame.context.rebinds.append(Rebind(cell, frame.module, node, storage == "fresh" or swap, swap, times))
+        if isinstance(atom, WarpArray) or (isinstance(atom, Tensor) and atom.device == "cuda"):
+            if storage is cell:
+                continue
+            exchanged = swap or isinstance(storage, Cell)
+            _add_rebind(frame, cell, node, storage == "fresh" or exchanged, exchanged)
             return
-        if isinstance(atom, (Items, Sequence)) and holds_buffers((atom,)):
-            frame.context.rebinds.append(Rebind(cell, frame.module, node, True))
+        if swap or _is_new_holder(frame, atom, cell, late):
+            _add_rebind(frame, cell, node, not late, swap)
             return
 
 
-def _times(frame: Frame) -> int | None:
-    times = 1
+def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool) -> bool:
+    """Containers and objects made here that hold buffers stand for new storage as well."""
+    if isinstance(atom, (Items, Sequence)):
+        return holds_buffers((atom,)) or (late and holds_buffers(cell.value))
+    if isinstance(atom, (Box, Instance)):
+        made_here = atom.tick or (late and atom not in cell.value)
+        return made_here and (owns_buffers(frame.machine, (atom,)) or (late and owns_buffers(frame.machine, cell.value)))
+    if isinstance(atom, Object):
+        return late and atom not in cell.value and owns_buffers(frame.machine, (atom,))
+    return late and atom is UNKNOWN and owns_buffers(frame.machine, cell.value)
+
+
+def _add_rebind(frame: Frame, cell: Cell, node: ast.AST, definite: bool, swap: bool) -> None:
+    if any(r.node is node and r.cell is cell for r in frame.context.rebinds):
+        return  # a loop's further rounds
+    line = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    if any((getattr(r.node, "lineno", 0), getattr(r.node, "col_offset", 0)) == line and r.cell is cell for r in frame.context.rebinds):
+        return
+    frame.context.rebinds.append(Rebind(cell, frame.module, node, definite, swap, times(frame)))
+
+
+def times(frame: Frame) -> int | None:
+    """How often the statement at hand runs in one call of its function; ``None`` where loops have no constant count."""
+    product = 1
     for count in frame.loop_parity:
         if count is None:
             return None
-        times *= count
-    return times
+        product *= count
+    return product
 
 
-def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str) -> None:
-    """Storage that is created on first use would be created while capturing, unless a warm-up came first."""
+def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str) -> bool:
+    """Storage that is created on first use would be created while capturing, unless a warm-up came first.
+
+    Returns whether this is a guarded first binding, which no later tick repeats.
+    """
     env = frame.env or {}
     if not any(key.startswith(".lazy ") and key.endswith(f".{name}") for key in env):
-        return
-    if not holds_buffers(value) or frame.context.function in frame.machine.warmed:
-        return
+        return False
     if None in cell.constants:
-        return  # emptied again in every tick: a per-tick memo, not lasting storage
-    warm = bool(cell.written_by)
+        return True  # emptied again in every tick: a per-tick memo, not lasting storage
+    if not owns_buffers(frame.machine, value) or is_warm(frame, cell):
+        return True
     frame.reject(
         node,
         "CAP301",
         "lazy-storage",
         f"{cell.label} is created on first use; inside a capture it lands in the graph's own memory and every replay creates it again",
-        confidence=Confidence.POSSIBLE if warm else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if cell.written_by else Confidence.LIKELY,
         remedy="Create the buffer at construction, or run the captured path once before capturing.",
     )
+    return True
+
+
+def is_warm(frame: Frame, cell: Cell | None = None) -> bool:
+    """Whether the code at hand is seen to run before the capture."""
+    if frame.machine.warm or frame.context.function in frame.machine.warmed:
+        return True
+    return cell is not None and frame.function in cell.written_by
 
 
 def absorb_callee(frame: Frame, callee: Context) -> None:
@@ -142,9 +245,11 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
     if frame.env is None or not frame.tick:
         return
     context = frame.context
-    for cell, place in callee.entry_reads.items():
-        if _written_key(cell) not in frame.env:
-            context.entry_reads.setdefault(cell, place)
+    if callee not in frame.absorbed:
+        frame.absorbed.add(callee)
+        for cell, place in callee.entry_reads.items():
+            if _written_key(cell) not in frame.env:
+                context.entry_reads.setdefault(cell, place)
     for cell in callee.must_write:
         frame.env[_written_key(cell)] = ()
         context.items.setdefault("cells", {})[_written_key(cell)] = cell

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
+from capaudit.audit.fallback import silent_fallbacks
 from capaudit.audit.frame import _strength
 from capaudit.audit.streams import judge_streams
 from capaudit.knowledge import Knowledge
@@ -24,7 +25,7 @@ from capaudit.model import (
     RelatedPlace,
     UnresolvedCall,
 )
-from capaudit.program import Module
+from capaudit.program import Module, Program
 
 
 @dataclass(slots=True)
@@ -85,6 +86,20 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
     return result
 
 
+def attach_fallbacks(program: Program, results: list[tuple[Entry, Verdicts]], knowledge: Knowledge) -> None:
+    """Report silent fallbacks with the boundary that their module drives, else with the first one."""
+    if not results:
+        return
+    for function, record in silent_fallbacks(program):
+        near = [pair for pair in results if function.owner in pair[1].functions]
+        near = near or [pair for pair in results if pair[0].function.module is function.module] or results[:1]
+        entry, verdicts = near[0]
+        context = Context(function, function.module, None, {}, frozenset(), "tick")
+        path = (Hop(function.owner, function.module.file, function.line),)
+        verdicts.operations.append(_operation(record, context, entry.boundary))
+        verdicts.findings.append(_finding(record, context, path, entry.boundary, knowledge))
+
+
 def _keep(best: dict[tuple[object, ...], tuple[OperationRecord, Context]], record: OperationRecord, context: Context) -> None:
     place = (record.module.file, *_span(record.node))
     key: tuple[object, ...] = (*place, record.hazard or "")
@@ -124,20 +139,60 @@ def _holder(parents: Iterable[Context], record: OperationRecord, root: Context) 
 
 def _stale(root: Context, parents: Iterable[Context]) -> list[Rebind]:
     """Cells that a tick reads before it binds them to other storage."""
-    by_cell: dict[Cell, list[Rebind]] = {}
+    by_cell: dict[Cell, list[tuple[Context, Rebind]]] = {}
     for context in parents:
         for rebind in context.rebinds:
-            by_cell.setdefault(rebind.cell, []).append(rebind)
+            by_cell.setdefault(rebind.cell, []).append((context, rebind))
+    often = _how_often(root, parents) if by_cell else {}
     found: list[Rebind] = []
     for cell, rebinds in by_cell.items():
         if cell not in root.entry_reads or None in cell.constants:
             continue
-        if all(rebind.swap for rebind in rebinds):
-            times = [rebind.times for rebind in rebinds]
-            if all(t is not None for t in times) and sum(t for t in times if t is not None) % 2 == 0:
-                continue
-        found.extend(rebinds)
+        if all(rebind.swap for _, rebind in rebinds) and _even(rebinds, often):
+            continue
+        found.extend(rebind for _, rebind in rebinds)
     return found
+
+
+def _even(rebinds: list[tuple[Context, Rebind]], often: dict[Context, int | None]) -> bool:
+    """An even number of exchanges leaves every name where it was."""
+    total = 0
+    for context, rebind in rebinds:
+        calls = often.get(context)
+        if calls is None or rebind.times is None:
+            return False
+        total += calls * rebind.times
+    return total % 2 == 0
+
+
+def _how_often(root: Context, parents: Iterable[Context]) -> dict[Context, int | None]:
+    """How many times one tick runs each context; ``None`` under recursion or loops without a constant count."""
+    result: dict[Context, int | None] = {}
+    callers: dict[Context, list[tuple[Context, int | None]]] = {}
+    for context in parents:
+        for (callee, _), times in context.edges.items():
+            callers.setdefault(callee, []).append((context, times))
+    busy: set[Context] = set()
+
+    def count(context: Context) -> int | None:
+        if context is root:
+            return 1
+        if context in result:
+            return result[context]
+        if context in busy:
+            return None
+        busy.add(context)
+        total: int | None = 0
+        for caller, times in callers.get(context, ()):
+            one = count(caller)
+            total = None if total is None or one is None or times is None else total + one * times
+        busy.discard(context)
+        result[context] = total
+        return total
+
+    for context in parents:
+        result[context] = count(context)
+    return result
 
 
 def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
@@ -262,20 +317,30 @@ def _fingerprint(*parts: str) -> str:
 def statement_of(module: Module, node: ast.AST) -> ast.AST:
     """The innermost statement that holds a node; compound statements count by their header."""
     line, column, *_ = _span(node)
-    best: ast.AST = node
-    for statement in ast.walk(module.tree):
-        if not isinstance(statement, ast.stmt):
-            continue
-        end_line, end_column = header_end(statement)
-        if (statement.lineno, statement.col_offset) <= (line, column) <= (end_line, end_column):
-            if not isinstance(best, ast.stmt) or best is node or (statement.lineno, statement.col_offset) >= (best.lineno, best.col_offset):
-                best = statement
-    if isinstance(best, ast.stmt) and best is not node and hasattr(best, "body"):
+    best: ast.stmt | None = None
+    scope: list[ast.stmt] = module.tree.body
+    while scope:
+        inner = next((s for s in scope if _first_line(s) <= line <= (s.end_lineno or s.lineno)), None)
+        if inner is None:
+            break
+        if (inner.lineno, inner.col_offset) <= (line, column) <= header_end(inner):
+            best = inner
+        scope = [child for child in ast.iter_child_nodes(inner) if isinstance(child, ast.stmt)]
+        for handler in (*getattr(inner, "handlers", ()), *getattr(inner, "cases", ())):
+            scope.extend(handler.body)
+    if best is None or best is node:
+        return node
+    if hasattr(best, "body"):
         header = ast.Pass()
         header.lineno, header.col_offset = best.lineno, best.col_offset
         header.end_lineno, header.end_col_offset = header_end(best)
         return header
     return best
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators = getattr(statement, "decorator_list", ())
+    return min([statement.lineno, *(d.lineno for d in decorators)])
 
 
 def header_end(statement: ast.stmt) -> tuple[int, int]:

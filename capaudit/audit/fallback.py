@@ -1,0 +1,98 @@
+"""Handlers around capture or replay that go on eagerly without a counted, named reason (CAP604).
+
+The fault stands where the graph is driven, which is usually outside the boundary, so the whole
+program is read for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from capaudit.audit.contexts import OperationRecord
+from capaudit.model import Confidence, OwnershipClass
+from capaudit.program import FunctionInfo, Program
+from capaudit.program.symbols import dotted_text
+
+_GRAPH_CALLS = {
+    "replay",
+    "capture_launch",
+    "capture_begin",
+    "capture_end",
+    "ScopedCapture",
+    "make_graphed_callables",
+    "CUDAGraph",
+}
+_BROAD = {"Exception", "BaseException", "RuntimeError"}
+_HINTS = ("replay", "capture", "CUDAGraph", "cuda.graph")
+
+
+def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, OperationRecord]]:
+    """Yield every silent handler with the function that it stands in."""
+    for module in program.modules.values():
+        if not any(hint in module.source for hint in _HINTS) or ("except" not in module.source and "suppress" not in module.source):
+            continue
+        for function in module.all_functions:
+            for node in _own_nodes(function.node):
+                for place in _silent(node):
+                    yield function, OperationRecord(
+                        module,
+                        place,
+                        "except",
+                        OwnershipClass.REJECTED,
+                        "CAP604",
+                        Confidence.LIKELY,
+                        "a broad handler around capture or replay goes on in eager mode, and nothing counts or names the reason",
+                        "",
+                        (),
+                    )
+
+
+def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a function without those of functions nested in it, which are listed for themselves."""
+    stack = list(ast.iter_child_nodes(root))
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(node))
+
+
+def _silent(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, ast.Try) and _drives_graph(node.body):
+        return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
+    if isinstance(node, ast.With) and _drives_graph(node.body):
+        return [
+            item.context_expr
+            for item in node.items
+            if isinstance(item.context_expr, ast.Call)
+            and dotted_text(item.context_expr.func).rpartition(".")[2] == "suppress"
+            and any(dotted_text(kind) in _BROAD for kind in item.context_expr.args)
+        ]
+    return []
+
+
+def _drives_graph(body: list[ast.stmt]) -> bool:
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call):
+                text = dotted_text(node.func)
+                last = text.rpartition(".")[2]
+                if last in _GRAPH_CALLS or text.endswith("cuda.graph") or (text.startswith("self.") and "capture" in last):
+                    return True
+    return False
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or dotted_text(kind).rpartition(".")[2] in _BROAD for kind in kinds)
+
+
+def _accounts(handler: ast.ExceptHandler) -> bool:
+    """Re-raising, or counting and naming the reason, makes a fallback visible."""
+    inner = [node for statement in handler.body for node in ast.walk(statement)]
+    if any(isinstance(node, ast.Raise) for node in inner):
+        return True
+    counts = any(isinstance(node, ast.AugAssign) for node in inner)
+    names = handler.name is not None and any(isinstance(node, ast.Name) and node.id == handler.name for node in inner)
+    return counts and names

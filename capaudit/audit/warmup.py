@@ -1,0 +1,58 @@
+"""Warm-ups that the source shows: the captured path runs once before the capture begins."""
+
+from __future__ import annotations
+
+import ast
+
+from capaudit.audit.boundaries import Entry
+from capaudit.program import FunctionInfo, Program
+from capaudit.program.symbols import dotted_text
+
+_CAPTURES = ("cuda.graph", "ScopedCapture", "capture_begin", "make_graphed_callables")
+_SELF_WARMING = ("make_graphed_callables",)  # it runs the callable a few times itself
+
+
+def entry_is_warm(program: Program, entry: Entry) -> bool:
+    """Whether the entry is called before a capture, by the function that captures or by its class's constructor."""
+    name = entry.function.name
+    init = entry.cls.methods.get("__init__") if entry.cls is not None else None
+    if init is not None and any(_calls(node, name, own=True) for node in ast.walk(init.node)):
+        return True
+    for module in program.modules.values():
+        if name not in module.source or not any(text in module.source for text in _CAPTURES):
+            continue
+        for function in module.all_functions:
+            if function is not entry.function and _warms_before_capture(function, name):
+                return True
+    return False
+
+
+def _warms_before_capture(function: FunctionInfo, name: str) -> bool:
+    capture = _capture_line(function)
+    if capture is None:
+        return False
+    for node in ast.walk(function.node):
+        if _calls(node, name, own=False) and getattr(node, "lineno", capture) < capture:
+            return True
+        if isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in _SELF_WARMING:
+            if any(dotted_text(argument).rpartition(".")[2] == name for argument in node.args):
+                return True
+    return False
+
+
+def _capture_line(function: FunctionInfo) -> int | None:
+    lines = [
+        node.lineno
+        for node in ast.walk(function.node)
+        if isinstance(node, ast.Call) and dotted_text(node.func).endswith(_CAPTURES)
+    ]
+    return min(lines) if lines else None
+
+
+def _calls(node: ast.AST, name: str, own: bool) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    text = dotted_text(node.func)
+    if own:
+        return text == f"self.{name}"
+    return text.rpartition(".")[2] == name
