@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import cast
 
 from capaudit.knowledge import cache
+from capaudit.knowledge.catalogue import Catalogue
 from capaudit.knowledge.operation import Operation
 from capaudit.knowledge.pages import PlainPage, build_rule, parse_page
 from capaudit.knowledge.rule import Rule
-from capaudit.knowledge.tables import PlainEntry, build, parse_table
+from capaudit.knowledge.tables import PlainEntry, parse_table
 from capaudit.model import ConfigurationError, InputError
 
 Plain = tuple[tuple[tuple[str, PlainPage], ...], tuple[PlainEntry, ...]]
@@ -22,25 +23,17 @@ Plain = tuple[tuple[tuple[str, PlainPage], ...], tuple[PlainEntry, ...]]
 class Knowledge:
     """Everything that the audit knows about hazards and library operations.
 
-    ``operations`` maps every exact qualified name to its entry, ``families`` pairs the prefixes of
-    wildcard names (``os.path.``) with theirs, longest first. ``rules`` maps codes, ``rule_names``
+    ``operations`` maps every exact qualified name to its entry. ``rules`` maps codes, ``rule_names``
     maps kebab names and aliases to codes.
     """
 
-    operations: dict[str, Operation]
-    families: tuple[tuple[str, Operation], ...]
+    operations: Catalogue
     rules: dict[str, Rule]
     rule_names: dict[str, str]
 
     def operation(self, name: str) -> Operation | None:
         """The entry of a qualified name: the exact one, else the longest wildcard that covers it."""
-        found = self.operations.get(name)
-        if found is not None:
-            return found
-        for prefix, operation in self.families:
-            if name.startswith(prefix):
-                return operation
-        return None
+        return self.operations.find(name)
 
     def rule(self, selector: str) -> Rule | None:
         """The rule with this code, name or alias; codes are accepted in any case."""
@@ -50,8 +43,7 @@ class Knowledge:
     @property
     def entries(self) -> tuple[Operation, ...]:
         """Every entry once, ordered by its first name."""
-        unique = {id(entry): entry for entry in (*self.operations.values(), *(entry for _, entry in self.families))}
-        return tuple(sorted(unique.values(), key=lambda entry: entry.name))
+        return self.operations.entries()
 
 
 def rules_folder() -> Path:
@@ -114,19 +106,8 @@ def _assemble(plain: Plain, page_paths: list[str]) -> Knowledge:
     pages, entries = plain
     rules = [build_rule(page, path) for (_, page), path in zip(pages, page_paths, strict=True)]
     rules.sort(key=lambda rule: rule.code)
-    operations: dict[str, Operation] = {}
-    families: list[tuple[str, Operation]] = []
-    for entry in entries:
-        operation = build(entry)
-        for name in operation.names:
-            if name.endswith("*"):
-                families.append((name[:-1], operation))
-            else:
-                operations[name] = operation
-    families.sort(key=lambda family: (-len(family[0]), family[0]))
     return Knowledge(
-        operations,
-        tuple(families),
+        Catalogue(entries),
         {rule.code: rule for rule in rules},
         {name: rule.code for rule in rules for name in (rule.name, *rule.aliases)},
     )

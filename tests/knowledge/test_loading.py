@@ -177,3 +177,15 @@ def write_folder(folder: Path, pages: dict[str, str]) -> None:
     (folder / "operations" / "tea.toml").write_text('[table]\nlibrary = "tea"\n', encoding="utf-8")
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def test_a_wildcard_inside_a_name_goes_before_its_package() -> None:
+    operation = load().operation("warp.is_cuda_available")
+    assert operation is not None
+    assert "warp.is_*" in operation.names
+
+
+def test_every_entry_is_listed_once_in_order() -> None:
+    names = [entry.name for entry in load().entries]
+    assert names == sorted(names)
+    assert len(names) == len(set(names))
