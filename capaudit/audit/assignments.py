@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import calls, expressions, hazards, indexing, instances, operators, results, stores
+from capaudit.audit import calls, containers, expressions, hazards, indexing, instances, operators, results, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -62,6 +62,7 @@ class _Span(ast.stmt):
     _fields = ()
 
     def __init__(self, target: ast.expr, value: ast.expr) -> None:
+        self.target, self.source = target, value
         self.lineno, self.col_offset = target.lineno, target.col_offset
         self.end_lineno, self.end_col_offset = value.end_lineno, value.end_col_offset
         if (self.end_lineno or 0, self.end_col_offset or 0) < (target.end_lineno or 0, target.end_col_offset or 0):
@@ -183,6 +184,8 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.
         elif isinstance(atom, Items) and starred is None:
             continue
         elif isinstance(atom, Box) and starred is None and atom.kind != "dict":
+            if frame.recording and not atom.tick and stores.owns_buffers(frame.machine, (atom,), 3):
+                containers.note_stale_order(frame, atom, node)
             columns = [
                 join(c, indexing._list_item(frame, atom, (calls.const_text(i)))) for i, c in enumerate(columns)
             ]
@@ -300,8 +303,6 @@ def delete(frame: Frame, target: ast.expr, node: ast.Delete) -> None:
         held = expressions.quietly(frame, target.value)
         for atom in held:
             if isinstance(atom, Box):
-                from capaudit.audit import containers
-
                 _note_free(frame, containers.held(frame, atom), node, target, lasting=not atom.tick)
 
 

@@ -97,7 +97,42 @@ def module_value(frame: Frame, symbol: GlobalValue) -> Value:
         value = calls.detached_value(machine, symbol.module, None, symbol.node)
         machine.join_cell(cell, annotations.refine(value, annotated) or unknown)
         cell.node = (symbol.module, symbol.node)
+        _run_registrations(machine, symbol)
     return stores.read_cell(frame, cell, symbol.node)
+
+
+def _run_registrations(machine: Machine, symbol: GlobalValue) -> None:
+    """A module-level container may be filled by decorators: apply those whose body mentions it."""
+    if not isinstance(symbol.node, (ast.Dict, ast.List, ast.Call, ast.Set)):
+        return
+    for function in symbol.module.all_functions:
+        if function.cls is not None or symbol.name not in _segment(function):
+            continue
+        for module, applied in _decorated_with(machine, function):
+            if isinstance(applied, FunctionInfo):
+                calls.decorated(machine, applied)
+            else:
+                calls.decorate_class(machine, module, applied)
+
+
+def _segment(function: FunctionInfo) -> str:
+    lines = function.module.source.splitlines()
+    return "\n".join(lines[function.node.lineno - 1 : function.node.end_lineno])
+
+
+def _decorated_with(machine: Machine, decorator: FunctionInfo) -> list[tuple[Module, FunctionInfo | ClassInfo]]:
+    found: list[tuple[Module, FunctionInfo | ClassInfo]] = []
+    for module in machine.program.modules.values():
+        if decorator.name not in module.source:
+            continue
+        for item in (*module.all_functions, *module.all_classes):
+            if not any(text.rpartition(".")[2] == decorator.name for text in item.decorators):
+                continue
+            for node in getattr(item.node, "decorator_list", ()):
+                target = node.func if isinstance(node, ast.Call) else node
+                if machine.names.expression(module, target) is decorator:
+                    found.append((module, item))
+    return found
 
 
 def global_value(frame: Frame, module: Module, name: str) -> Value:
@@ -115,7 +150,25 @@ def global_value(frame: Frame, module: Module, name: str) -> Value:
         return host("str")
     if name in _BUILTINS:
         return (library(f"builtins.{name}"),)
-    return calls.detached_name(frame, name)
+    imported = _imported_elsewhere(frame, module, name)
+    return imported if imported is not None else calls.detached_name(frame, name)
+
+
+def _imported_elsewhere(frame: Frame, module: Module, name: str) -> Value | None:
+    """A name that only another function of the module imports: bound when that function ran with ``global`` or injected."""
+    if frame.context.items.get("detached") is not None:
+        return None
+    key = ("imported-elsewhere", module.name, name)
+    machine = frame.machine
+    if key not in machine.memo:
+        machine.memo[key] = None
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if (alias.asname or alias.name.partition(".")[0]) == name:
+                        target = alias.name if alias.asname else name
+                        machine.memo[key] = symbol_value(frame, machine.names.module_or_external(target))
+    return machine.memo[key]  # type: ignore[no-any-return]
 
 
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)

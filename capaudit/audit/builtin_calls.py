@@ -421,6 +421,13 @@ def _slice(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
     values = arguments.positional if len(arguments.positional) > 1 else [_iterated(frame, arguments, node)]
     found = join_all(values)
+    key = arguments.keywords.get("key", NOTHING)
+    if key and key != none and found:
+        from capaudit.audit.frame import Arguments as Made
+
+        compared = frame.call(key, Made([found]), node)
+        hazards.host_read(frame, compared, node, "min and max ask which key is smaller", node, "python.max")
+        return found
     if hazards.device_tensors(found):
         hazards.host_read(frame, found, node, "comparing elements with min or max asks which is larger", node, "python.max")
         return host("any", ("device", "", None))
@@ -433,6 +440,19 @@ def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None
         elif atom is not NONE:
             result = join(result, (atom,))
     return result
+
+
+def _sorted(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    from capaudit.audit.frame import Arguments as Made
+
+    item = _iterated(frame, arguments, node)
+    key = arguments.keywords.get("key", NOTHING)
+    if item and key and key != none:
+        compared = frame.call(key, Made([item]), node)
+        hazards.host_read(frame, compared, node, "sorting asks which key is smaller", node, "python.sorted")
+    elif hazards.device_tensors(item):
+        hazards.host_read(frame, item, node, "sorting asks which element is smaller", node, "python.sorted")
+    return sequence("list", item, operators.length_taint(_first(arguments)))
 
 
 def _every(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
@@ -653,6 +673,7 @@ _HANDLERS: dict[str, Any] = {
     "builtins.next": _next,
     "builtins.iter": _iter,
     "builtins.reversed": _reversed,
+    "builtins.sorted": _sorted,
     "builtins.abs": _abs,
     "builtins.type": _type,
     "builtins.slice": _slice,

@@ -454,6 +454,17 @@ def _apply_decorator(machine: Machine, info: FunctionInfo, node: ast.expr, value
     return value
 
 
+def decorate_class(machine: Machine, module: Module, cls: ClassInfo) -> None:
+    """Apply the program's own class decorators for what they register."""
+    key = ("decorated-class", cls)
+    if key not in machine.memo:
+        machine.memo[key] = True
+        for node in reversed(cls.node.decorator_list):
+            target = node.func if isinstance(node, ast.Call) else node
+            if isinstance(machine.names.expression(module, target), FunctionInfo):
+                detached_call(machine, module, node, (class_ref(cls),))
+
+
 def bind_decorated(machine: Machine, method: FunctionInfo, receiver: Atom) -> Value:
     """A method bound to its receiver; a decorator's wrapper is what gets bound."""
     value = decorated(machine, method)
@@ -648,9 +659,21 @@ def format_value(frame: Frame, value: Value, node: ast.AST, subject: ast.expr | 
                     break
 
 
-def note_cached(frame: Frame, method: FunctionInfo, node: ast.AST) -> None:
-    """A cached property computes on first use."""
-    frame.context.items.setdefault("cached", {})[method] = node
+def check_first_use(frame: Frame, value: Value, node: ast.expr) -> None:
+    """A cached function or property that makes device storage makes it when first asked, here inside the tick."""
+    if not frame.recording or frame.function is None or not frame.function.decorators:
+        return
+    if not frame.function.has_decorator("cached_property", "cache", "lru_cache"):
+        return
+    if stores.owns_buffers(frame.machine, value) and not stores.is_warm(frame) and not frame.machine.ran_cold(frame.function):
+        frame.reject(
+            node,
+            "CAP503",
+            "cached result",
+            f"{frame.function.qualname} keeps what it makes on first use; when that is inside a capture, the graph's own memory is kept",
+            confidence=Confidence.LIKELY,
+            remedy="Ask for it once before capturing, or make it at construction.",
+        )
 
 
 # -- evaluation outside any frame -----------------------------------------------------------------------------------

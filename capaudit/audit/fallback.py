@@ -93,6 +93,14 @@ def _accounts(handler: ast.ExceptHandler) -> bool:
     inner = [node for statement in handler.body for node in ast.walk(statement)]
     if any(isinstance(node, ast.Raise) for node in inner):
         return True
-    counts = any(isinstance(node, ast.AugAssign) for node in inner)
     names = handler.name is not None and any(isinstance(node, ast.Name) and node.id == handler.name for node in inner)
-    return counts and names
+    return names and any(_keeps_record(node) for node in inner)
+
+
+def _keeps_record(node: ast.AST) -> bool:
+    """A counter, a list of reasons or a bound attribute keeps what happened; a log line alone does not."""
+    if isinstance(node, ast.AugAssign):
+        return True
+    if isinstance(node, ast.Assign):
+        return any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets)
+    return isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in ("append", "add", "record", "count")

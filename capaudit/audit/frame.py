@@ -337,6 +337,8 @@ def _run_augmented(frame: Frame, node: ast.AugAssign) -> None:
 def _run_return(frame: Frame, node: ast.Return) -> None:
     value = frame.evaluate(node.value) if node.value is not None else none
     if frame.env is not None:
+        if node.value is not None:
+            calls.check_first_use(frame, value, node.value)
         frame.context.result = join(frame.context.result, value)
         stores.note_exit(frame)
     frame.env = None

@@ -275,6 +275,13 @@ def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
                 _lazy(frame, key, {key: no} if no else None, not positive),
                 reason,
             )
+    if isinstance(operator, (ast.Is, ast.IsNot)) and _is_none(right) and (lazy := _getattr_key(node.left)) is not None:
+        outcome = _split(frame, None, value)
+        mark = {f".lazy {lazy}": NOTHING}
+        absent, present = (outcome.true, outcome.false) if isinstance(operator, ast.Is) else (outcome.false, outcome.true)
+        absent = {**absent, **mark} if absent is not None else None
+        pair = (absent, present) if isinstance(operator, ast.Is) else (present, absent)
+        return Outcome(*pair, outcome.reason, outcome.taint)
     if isinstance(operator, (ast.In, ast.NotIn)):
         container = _key(right)
         outcome = _split(frame, None, value)
@@ -287,6 +294,16 @@ def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
     if key is not None and isinstance(operator, (ast.Eq, ast.NotEq)) and isinstance(right, ast.Constant):
         return _equality(frame, key, node, value, isinstance(operator, ast.Eq), right.value)
     return _split(frame, None, value)
+
+
+def _getattr_key(node: ast.expr) -> str | None:
+    """``self._x`` for ``getattr(self, "_x", None)``."""
+    match node:
+        case ast.Call(func=ast.Name(id="getattr"), args=[base, ast.Constant(value=str() as name), *_]):
+            key = _key(base)
+            return f"{key}.{name}" if key is not None else None
+        case _:
+            return None
 
 
 def _equality(frame: Frame, key: str, node: ast.Compare, value: Value, equal: bool, wanted: Any) -> Outcome:

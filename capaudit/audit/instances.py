@@ -12,6 +12,7 @@ from capaudit.audit.values import (
     NOTHING,
     UNKNOWN,
     Atom,
+    Box,
     ClassRef,
     Function,
     Instance,
@@ -52,6 +53,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         return host("str")
     cell = machine.cell(atom, name)
     value = stores.read_cell(frame, cell, node)
+    if len(value) == 1 and isinstance(value[0], Box) and not value[0].tick:
+        fill_empty(frame, atom, name, value[0])
     if atom.site is None:
         for other in _constructed(machine, atom.cls):
             inner = machine.existing_cell(other, name)
@@ -190,8 +193,6 @@ def dispatch(machine: Machine, atom: Instance, name: str, method: FunctionInfo) 
 
 def _bind(frame: Frame, method: FunctionInfo, receiver: Atom, node: ast.expr) -> Value:
     if method.has_decorator(*_PROPERTIES) or _is_property(frame, method):
-        if method.has_decorator("cached_property"):
-            calls.note_cached(frame, method, node)
         return calls.call_function(frame, method, receiver, [], node)
     kernel = attributes.kernel_or_function(frame.machine, method)
     if kernel is not None:
@@ -317,6 +318,25 @@ def evaluate_stores(frame: Frame, atom: Instance, name: str) -> None:
             machine.speculative += 1
             try:
                 machine.enter(method, atom, calls.promised_arguments(machine, method, atom), frozenset(), "cold", None, None)
+            finally:
+                machine.speculative -= 1
+
+
+def fill_empty(frame: Frame, atom: Instance, name: str, box: Box) -> None:
+    """A container that construction leaves empty is filled by methods that others call: look for them once."""
+    machine = frame.machine
+    key = ("filled", atom, name)
+    if key in machine.memo or any(cell.value for cell in machine.owner_cells(box).values()):
+        return
+    machine.memo[key] = True
+    for owner in machine.names.mro(atom.cls):
+        for method in machine.names.fillers_of(owner).get(name, ()):
+            if method.name == "__init__":
+                continue
+            machine.speculative += 1
+            try:
+                arguments = calls.promised_arguments(machine, method, atom)
+                machine.enter(method, atom, arguments, frozenset(), "cold", None, None)
             finally:
                 machine.speculative -= 1
 

@@ -166,7 +166,9 @@ def _undescribed(frame: Frame, path: str, receiver: Atom | None, arguments: Argu
 def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr) -> Value | None:
     """Call a library object: a module, a compiled function, a recorded launch."""
     if atom.path == "torch.compile":
-        if not stores.is_warm(frame):
+        if not frame.tick and not frame.machine.speculative:
+            frame.machine.memo[("compiled", atom)] = True
+        if not stores.is_warm(frame) and ("compiled", atom) not in frame.machine.memo:
             frame.reject(
                 node,
                 "CAP503",
@@ -216,11 +218,13 @@ def apply(frame: Frame, made: Call) -> Value:
         if match is Match.ALL:
             decided = case
             break
-        if case.hazard is not None:
+        if case.hazard is not None and not _registered(frame, made, case.hazard):
             _reject(frame, made, case.hazard, case.why or operation.why, case.remedy or operation.remedy, Confidence.LIKELY)
     if decided is not None and decided.result is not None:
         spec = decided.result
-    if decided is not None and decided.hazard is not None:
+    if decided is not None and decided.hazard is not None and _registered(frame, made, decided.hazard):
+        _accept(frame, made, "the program registers its generators with its graphs")
+    elif decided is not None and decided.hazard is not None:
         _reject(frame, made, decided.hazard, decided.why or operation.why, decided.remedy or operation.remedy, _confidence(made))
     elif decided is not None:
         _accept(frame, made, decided.why)
@@ -234,6 +238,10 @@ def apply(frame: Frame, made: Call) -> Value:
     if spec.kind == "unknown" and operation.kind == "host" and made.path.rpartition(".")[2][:1].isupper():
         return (library_object(made.path, results.site(frame, node)),)
     return results.value(frame, spec, made)
+
+
+def _registered(frame: Frame, made: Call, hazard: str) -> bool:
+    return hazard == "CAP502" and bool(frame.machine.memo.get("registered-generator")) and "generator" in made.bound
 
 
 def _confidence(made: Call) -> Confidence:

@@ -67,6 +67,7 @@ class Machine:
         self.seen_arguments: dict[FunctionInfo, dict[str, Value]] = {}
         self.owned: dict[FunctionInfo, tuple[str, str]] = {}
         self.warmed: dict[FunctionInfo, None] = {}
+        self.cold_runs: dict[FunctionInfo, None] = {}
         self.speculative = 0  # evaluating methods only to learn what they bind
         self.warm = False  # the whole boundary is seen to run before the capture
         self.memo: dict[Any, Any] = {}
@@ -94,6 +95,8 @@ class Machine:
             caller.callees.setdefault(context, node)
             caller.edges.setdefault((context, node), times)
         limit = _DEEPEST if phase == "tick" else _COLD_DEEPEST
+        if phase == "cold" and caller is not None and not self.speculative:
+            self.cold_runs[function] = None
         if context.busy:
             return context
         if context.runs == 0 and self.depth >= limit:
@@ -147,6 +150,10 @@ class Machine:
         context = Context(function, function.module, receiver, arguments, mode, phase)
         context.items["closure"] = closure
         return context
+
+    def ran_cold(self, function: FunctionInfo) -> bool:
+        """Whether set-up code was seen to run a function for real."""
+        return function in self.cold_runs
 
     def mark(self, context: Context) -> None:
         """Put a context on the work list."""

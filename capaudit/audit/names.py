@@ -37,6 +37,7 @@ class Names:
         self._mro: dict[ClassInfo, tuple[tuple[ClassInfo, ...], tuple[str, ...]]] = {}
         self._subclasses: dict[ClassInfo, tuple[ClassInfo, ...]] = {}
         self._members: dict[tuple[ClassInfo, str], FunctionInfo | None] = {}
+        self._fillers: dict[ClassInfo, dict[str, list[FunctionInfo]]] = {}
         self._stores: dict[ClassInfo, dict[str, list[FunctionInfo]]] = {}
 
     def lookup(self, module: Module, name: str) -> Symbol | None:
@@ -202,6 +203,17 @@ class Names:
             self._stores[cls] = table
         return table
 
+    def fillers_of(self, cls: ClassInfo) -> dict[str, list[FunctionInfo]]:
+        """Containers on the first parameter that the class's own methods add to, each with those methods."""
+        table = self._fillers.get(cls)
+        if table is None:
+            table = {}
+            for method in cls.methods.values():
+                for name in _filled_attributes(method):
+                    table.setdefault(name, []).append(method)
+            self._fillers[cls] = table
+        return table
+
     def is_subclass_of_library(self, cls: ClassInfo, *paths: str) -> bool:
         return any(base in paths for base in self.external_bases(cls))
 
@@ -216,6 +228,25 @@ def stored_attributes(method: FunctionInfo) -> list[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if isinstance(node.value, ast.Name) and node.value.id == first:
                 found[node.attr] = None
+    return list(found)
+
+
+_ADDING = ("append", "appendleft", "add", "insert", "extend", "update", "setdefault")
+
+
+def _filled_attributes(method: FunctionInfo) -> list[str]:
+    if isinstance(method.node, ast.Lambda) or not method.node.args.args:
+        return []
+    first = method.node.args.args[0].arg
+    found: dict[str, None] = {}
+    for node in ast.walk(method.node):
+        target: ast.expr | None = None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
+            target = node.func.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            target = node.value
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == first:
+            found[target.attr] = None
     return list(found)
 
 

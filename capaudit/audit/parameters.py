@@ -15,6 +15,7 @@ from capaudit.audit.values import (
     Atom,
     ClassRef,
     Instance,
+    Returns,
     Value,
     class_ref,
     items,
@@ -135,7 +136,7 @@ def promised(machine: Machine, info: FunctionInfo, receiver: Atom | None, entry:
     spec = info.node.args
     result: dict[str, Value] = {}
     names = [*spec.posonlyargs, *spec.args]
-    seen = _seen_arguments(machine, info) if _has_bare_parameter(info) else {}
+    seen = _seen_arguments(machine, info) if _has_bare_parameter(machine, info) else {}
     for i, parameter in enumerate(names):
         if i == 0 and receiver is not None and takes_receiver(info):
             result[parameter.arg] = (receiver,)
@@ -157,7 +158,7 @@ def _promise(
     machine: Machine, info: FunctionInfo, parameter: ast.arg, default: ast.expr | None, seen: dict[str, Value], entry: bool
 ) -> Value:
     value = annotations.annotation_value(machine, info.module, parameter.annotation, info)
-    if not value or value == unknown:
+    if not value or value == unknown or any(isinstance(a, Returns) for a in value):
         observed = seen.get(parameter.arg, NOTHING)
         if observed and observed != unknown:
             value = observed
@@ -182,9 +183,16 @@ def _widened(value: Value) -> Value:
     )
 
 
-def _has_bare_parameter(info: FunctionInfo) -> bool:
+def _has_bare_parameter(machine: Machine, info: FunctionInfo) -> bool:
+    """Whether a parameter has no annotation, or one that only says that it is called."""
     spec = info.node.args
-    return any(p.annotation is None and p.arg not in ("self", "cls") for p in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs])
+    for parameter in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
+        if parameter.arg in ("self", "cls"):
+            continue
+        value = annotations.annotation_value(machine, info.module, parameter.annotation, info)
+        if not value or UNKNOWN in value or any(isinstance(a, Returns) for a in value):
+            return True
+    return False
 
 
 def _seen_arguments(machine: Machine, info: FunctionInfo) -> dict[str, Value]:
@@ -194,20 +202,23 @@ def _seen_arguments(machine: Machine, info: FunctionInfo) -> dict[str, Value]:
         return machine.memo[key]  # type: ignore[no-any-return]
     machine.memo[key] = {}
     name = info.cls.name if info.cls is not None and info.name == "__init__" else info.name
-    if info.cls is not None and info.name != "__init__" and not info.has_decorator("staticmethod"):
-        return {}
+    method = info.cls is not None and info.name != "__init__" and not info.has_decorator("staticmethod")
     wanted: Any = info.cls if info.cls is not None and info.name == "__init__" else info
     found: dict[str, Value] = {}
     spec = info.node.args
     parameters = [p.arg for p in [*spec.posonlyargs, *spec.args]]
-    if info.cls is not None and info.name == "__init__":
+    if method or (info.cls is not None and info.name == "__init__"):
         parameters = parameters[1:]
     for count, (module, call, owner) in enumerate(machine.program.calls_to(name)):
         if count >= 8:
             break
         target: ast.expr = call.func
         arguments = list(call.args)
-        if machine.names.expression(module, target) is not wanted:
+        if method:
+            # The receiver is not looked at: a method of that name with such arguments is taken as this one.
+            if not isinstance(target, ast.Attribute) or len(arguments) > len(parameters):
+                continue
+        elif machine.names.expression(module, target) is not wanted:
             if not arguments or machine.names.expression(module, arguments[0]) is not wanted:
                 continue
             arguments = arguments[1:]

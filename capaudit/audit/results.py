@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import conditions, hazards, operators
-from capaudit.audit.contexts import Cell
+from capaudit.audit.contexts import Cell, Rebind
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -439,7 +439,9 @@ def _launch(frame: Frame, made: Call) -> None:
 def _storage_change(frame: Frame, made: Call) -> None:
     own = made.lookup("self") or NOTHING
     for atom in own:
-        if isinstance(atom, Tensor) and isinstance(atom.storage, Cell):
+        if isinstance(atom, Tensor) and isinstance(atom.storage, Cell) and frame.context.phase == "after":
+            frame.context.rebinds.append(Rebind(atom.storage, frame.module, made.node, True))
+        elif isinstance(atom, Tensor) and isinstance(atom.storage, Cell):
             frame.reject(
                 made.node,
                 "CAP304",

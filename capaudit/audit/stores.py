@@ -145,7 +145,7 @@ def _note_varying(
         if value == (NONE,):
             cell.constants[None] = None
         return
-    varying = augmented or _reads_itself(source or node, name)
+    varying = augmented or _reads_itself(node, name) or (source is not None and _reads_itself(source, name))
     for atom in scalars:
         if isinstance(atom, Const):
             cell.constants[(atom.type_name, atom.value)] = None
@@ -160,6 +160,11 @@ def _note_varying(
 
 
 def _reads_itself(node: ast.AST, name: str) -> bool:
+    target, source = getattr(node, "target", None), getattr(node, "source", None)
+    if isinstance(target, ast.Subscript) and source is not None:
+        container = ast.dump(target.value).replace("Store()", "Load()")
+        return any(isinstance(inner, ast.Subscript) and ast.dump(inner.value) == container for inner in ast.walk(source))
+    node = source or node
     return any(isinstance(inner, ast.Attribute) and inner.attr == name and isinstance(inner.ctx, ast.Load) for inner in ast.walk(node))
 
 
@@ -174,20 +179,21 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
             exchanged = swap or isinstance(storage, Cell)
             _add_rebind(frame, cell, node, storage == "fresh" or exchanged, exchanged)
             return
-        if swap or _is_new_holder(frame, atom, cell, late):
+        if swap or _is_new_holder(frame, atom, cell, late, node):
             _add_rebind(frame, cell, node, not late, swap)
             return
 
 
-def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool) -> bool:
+def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool, node: ast.AST) -> bool:
     """Containers and objects made here that hold buffers stand for new storage as well."""
     if isinstance(atom, (Items, Sequence)):
         return holds_buffers((atom,)) or (late and holds_buffers(cell.value))
     if isinstance(atom, (Box, Instance)):
-        made_here = atom.tick or (late and atom not in cell.value)
+        made_here = atom.tick or (late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call)))
         return made_here and (owns_buffers(frame.machine, (atom,)) or (late and owns_buffers(frame.machine, cell.value)))
     if isinstance(atom, Object):
-        return late and atom not in cell.value and owns_buffers(frame.machine, (atom,))
+        made_late = late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call))
+        return made_late and owns_buffers(frame.machine, (atom,))
     return late and atom is UNKNOWN and owns_buffers(frame.machine, cell.value)
 
 
