@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,14 +15,14 @@ from capaudit.probe.capture_kinds import Captured, Streams, on_stream, open_capt
 from capaudit.probe.locator import LineLocator, Located, locate_exception
 from capaudit.probe.locator_cuda import CudaCaptureSource
 from capaudit.probe.locator_roots import SourceRoots
+from capaudit.probe.sync_hooks import SynchronizationHooks
 from capaudit.probe.targets.base import Target
 from capaudit.probe.trace_log import EventLog
 
-_LATE_ERRORS = ("previous error during capture", "capture was invalidated", "StreamCaptureInvalidated")
-
-# The first error's text gives the hazard; the order matters, the general texts come last.
+# What the first error's text says of the hazard; the order matters, the general words come last.
 _HAZARDS = (
     ("graph capture already in progress", "CAP401"),
+    ("prepare for replay during capturing", "CAP401"),
     ("nested", "CAP401"),
     ("graph launch", "CAP401"),
     ("unjoined", "CAP403"),
@@ -30,13 +32,17 @@ _HAZARDS = (
     ("unregistered", "CAP502"),
     ("generator", "CAP502"),
     ("memory pool", "CAP302"),
-    ("allocat", "CAP301"),
     ("pageable", "CAP103"),
     ("copy between cpu and cuda", "CAP103"),
-    ("cannot copy", "CAP103"),
+    ("synchronize", "CAP104"),
     ("cublas", "CAP503"),
     ("cufft", "CAP503"),
+    ("failed to allocate", "CAP302"),
 )
+# The library function in which the capture broke says more than the text, which often is CUDA's general one.
+_CAUSES = (("deallocate", "CAP302"), ("set_stream", "CAP402"), ("array.numpy", "CAP102"), ("array.list", "CAP102"))
+# Allocations are legal in a capture that Warp knows, so they are no hint at why one failed.
+_NO_HINTS = frozenset({"warp-allocation", "warp-free"})
 
 
 @dataclass(slots=True)
@@ -52,6 +58,7 @@ class CaptureOutcome:
     nodes: Counter[str] = field(default_factory=Counter)
     locator: LineLocator | None = None
     seconds: float = 0.0
+    step_seconds: float = 0.0
 
     @property
     def succeeded(self) -> bool:
@@ -64,13 +71,25 @@ class CaptureOutcome:
         return self.nodes["alloc"] - self.nodes["free"]
 
 
-def warm_up(target: Target, streams: Streams, kind: CaptureKind) -> None:
-    """Run the target's warm-up steps on the stream that will capture."""
+@contextmanager
+def eager_stream(target: Target, streams: Streams, kind: CaptureKind) -> Iterator[None]:
+    """Put eager steps on the stream that will capture, unless the target's Warp work would race with it."""
+    if target.eager_on_default and kind == "torch" and not target.share_warp_stream:
+        yield
+    else:
+        with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"):
+            yield
+
+
+def warm_up(target: Target, streams: Streams, kind: CaptureKind, hints: EventLog | None = None) -> None:
+    """Run the target's warm-up steps; the last one under the trace's hooks if ``hints`` wants its events."""
     import torch
 
-    with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"):
-        for _ in range(target.warmup):
-            target.step()
+    with eager_stream(target, streams, kind):
+        for index in range(target.warmup):
+            last = index == target.warmup - 1
+            with SynchronizationHooks(hints).active() if hints is not None and last else nullcontext():
+                target.step()
     torch.cuda.synchronize(streams.torch_stream.device)
 
 
@@ -83,36 +102,35 @@ def attempt_capture(
     locator = outcome.locator = LineLocator(CudaCaptureSource(streams.handle), roots)
     try:
         with open_capture(kind, streams, mode, share_warp=target.share_warp_stream) as captured, locator:
+            begin_step = time.perf_counter()
             outcome.output = target.step()
+            outcome.step_seconds = time.perf_counter() - begin_step
         outcome.captured = captured
     except Exception as error:
         outcome.error = error
         first, raised = locate_exception(error, roots)
         outcome.first_error = f"{type(first).__name__}: {first}".split("\n", 1)[0]
-        late = any(text in str(first) for text in _LATE_ERRORS)
-        # An error that only reports an earlier one stands at the wrong line; the status does not.
-        outcome.located = locator.fault if late or raised.place is None else raised
-        if outcome.located is None:
-            outcome.located = raised
+        # The status turned before the exception was raised, if it turned at all.
+        outcome.located = locator.fault or raised
     outcome.nodes = locator.nodes()
     outcome.seconds = time.perf_counter() - begin
     return outcome
 
 
-def report_capture(outcome: CaptureOutcome, log: EventLog) -> Record:
-    """Put the outcome's events into the log and return its record."""
+def report_capture(outcome: CaptureOutcome, log: EventLog, hints: EventLog | None = None) -> Record:
+    """Put the outcome's events into the log and return its record.
+
+    ``hints`` hold what an eager step did: its events at the located line name the hazard.
+    """
     locator = outcome.locator
     assert locator is not None
     for stack, counts in locator.recorded.items():
         log.add("recorded", None, stack=stack, nodes=counts)
-    note = ""
+    note, hazard = "", None
     if not outcome.succeeded:
         stack = outcome.located.stack if outcome.located is not None else ()
-        log.add("capture-fault", hazard_of(outcome.first_error), outcome.first_error, stack=stack)
-        if locator.fault is not None and locator.fault.place != (outcome.located and outcome.located.place):
-            log.add(
-                "capture-invalidated", None, "first line after which the capture was invalid", stack=locator.fault.stack
-            )
+        hazard = _hinted(outcome.located, hints) or hazard_of(outcome.first_error, outcome.located)
+        log.add("capture-fault", hazard, outcome.first_error, stack=stack)
     elif outcome.unbalanced:
         note = (
             f"{outcome.nodes['alloc']} allocation and {outcome.nodes['free']} free nodes: every replay allocates anew"
@@ -125,6 +143,7 @@ def report_capture(outcome: CaptureOutcome, log: EventLog) -> Record:
     values: dict[str, JsonScalar] = {
         "polls": locator.events,
         "poll_seconds": round(locator.seconds, 4),
+        "step_seconds": round(outcome.step_seconds, 4),
         "capture_seconds": round(outcome.seconds, 4),
         "nodes": sum(outcome.nodes.values()),
         "lines": len(locator.by_place()),
@@ -139,14 +158,32 @@ def report_capture(outcome: CaptureOutcome, log: EventLog) -> Record:
         id=f"capture-{outcome.mode}",
         subject="capture",
         outcome=verdict,
-        hazard=hazard_of(outcome.first_error) if not outcome.succeeded else None,
+        hazard=hazard,
         error=outcome.first_error,
         note=note,
         values=values,
     )
 
 
-def hazard_of(message: str) -> str:
-    """Return the hazard code that an error message of a failed capture speaks of."""
+def hazard_of(message: str, located: Located | None = None) -> str:
+    """Return the hazard code that the cause or the error message of a failed capture speaks of."""
+    if located is not None and located.stack:
+        for function, code in _CAUSES:
+            if located.stack[0][2].endswith(function):
+                return code
     lowered = message.lower()
     return next((code for text, code in _HAZARDS if text in lowered), "CAP105")
+
+
+def _hinted(located: Located | None, hints: EventLog | None) -> str | None:
+    if located is None or located.place is None or hints is None:
+        return None
+    where, line = hints.roots.locate(located.place[0]), located.place[1]
+    codes = [
+        event.hazard
+        for event in hints.events(stacks=False)
+        if (event.root, event.file, event.line) == (where.root, where.file, line) and event.kind not in _NO_HINTS
+    ]
+    named = [code for code in codes if code is not None]
+    # What the debug mode alone reports is the least that can be said.
+    return next((code for code in named if code != "CAP105"), named[0] if named else None)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from capaudit.evidence import Record
 from capaudit.model import CaptureKind
-from capaudit.probe.capture import CaptureOutcome, attempt_capture, warm_up
-from capaudit.probe.capture_kinds import Streams, on_stream
+from capaudit.probe.capture import CaptureOutcome, attempt_capture, eager_stream, warm_up
+from capaudit.probe.capture_kinds import Streams
 from capaudit.probe.escape_launches import Launch, LaunchHooks
 from capaudit.probe.locator_cuda import capture_identity
 from capaudit.probe.locator_roots import RawFrame, SourceRoots
@@ -21,13 +21,17 @@ Line = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """A line that launched and recorded nothing. ``stream`` is the handle that the work went to, if seen."""
+    """A line that launched and recorded nothing. ``stream`` is the handle that the work went to, if seen.
+
+    ``kind`` is ``eager-only`` for a line that the captured step did not run at all, as a guard may intend.
+    """
 
     stack: tuple[RawFrame, ...]
     launches: int
     stream: int | None
     detail: str
     hazard: str
+    kind: str = "escape"
 
 
 @dataclass(slots=True)
@@ -49,7 +53,7 @@ def watch_capture(target: Target, streams: Streams, kind: CaptureKind, mode: str
     warm_up(target, streams, kind)
     # With no warm-up wanted the first call has to be the captured one: a lazy step would be warm afterwards.
     if target.warmup:
-        with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"), eager_hooks.active():
+        with eager_stream(target, streams, kind), eager_hooks.active():
             target.step()
     hooks = _MembershipHooks(streams.handle)
     plain_step = target.step
@@ -96,7 +100,7 @@ def find_escapes(
             earlier = escapes.get(line)
             count = earlier.launches + 1 if earlier is not None else 1
             detail = f"{launch.name} ran in the eager step and not in the captured one"
-            escapes[line] = Escape(launch.stack, count, None, detail, "CAP501")
+            escapes[line] = Escape(launch.stack, count, None, detail, "CAP501", "eager-only")
     return tuple(escapes.values())
 
 
@@ -116,11 +120,12 @@ def report_escapes(watched: WatchedCapture, roots: SourceRoots, log: EventLog, s
     )
     for escape in escapes:
         stream = f", on {names.get(escape.stream, 'another stream')}" if escape.stream is not None else ""
-        log.add("escape", escape.hazard, f"{escape.detail}{stream}", stack=escape.stack, count=escape.launches)
+        log.add(escape.kind, escape.hazard, f"{escape.detail}{stream}", stack=escape.stack, count=escape.launches)
     if not outcome.succeeded and "unjoined" in outcome.first_error:
         for launch in watched.captured:
             if launch.stream in watched.side:
                 log.add("unjoined-stream", "CAP403", f"{launch.name} on {names[launch.stream]}", stack=launch.stack)
+    escapes = tuple(escape for escape in escapes if escape.kind == "escape")
     return Record(
         id="escape",
         subject="escape",

@@ -27,6 +27,7 @@ _PLUMBING = (
     "torch/utils/_contextlib.py",
     "torch/_dynamo/eval_frame.py",
     "torch/_compile.py",
+    "/warnings.py",
 )
 # The probe's own files whose lines are what is probed: the planted faults and the minimal pairs.
 _SPECIMENS = ("selfproof_plants.py", "matrix_pairs.py", "matrix_tick.py")

@@ -161,13 +161,20 @@ def _nested(name: str, streams: Streams, warp_device: Any) -> Setup:
         array = wp.zeros(64, dtype=wp.float32, device=warp_device)
         with wp.ScopedCapture(device=warp_device) as capture:
             array.zero_()
-        step: Callable[[], Any] = lambda: pairs.launch_warp_graph(capture.graph, streams.warp_stream)  # noqa: E731
+
+        def step() -> Any:
+            pairs.launch_warp_graph(capture.graph, streams.warp_stream)
+            return array  # the graph writes to it, so it has to live as long
     else:
         x = torch.ones(64, device=streams.torch_stream.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             x.add_(1.0)
-        step = lambda: pairs.launch_torch_graph(graph)  # noqa: E731
+
+        def step() -> Any:
+            pairs.launch_torch_graph(graph)
+            return x
+
     kind = cast(CaptureKind, outer)
     return Setup(step, kind, "thread_local" if kind == "warp" else "global")
 
@@ -186,7 +193,7 @@ def _record(name: str, outcome: CaptureOutcome, setup: Setup, roots: SourceRoots
         inner = roots.locate(cause[0])
         values["cause"] = f"{inner.root}/{inner.file}:{cause[1]} {cause[2]}"
     if not outcome.succeeded:
-        note = f"the error message speaks of {hazard_of(outcome.first_error)}"
+        note = f"the error message speaks of {hazard_of(outcome.first_error, located)}"
     verdict = "fails" if not outcome.succeeded else "unbalanced" if _pins_memory(name, outcome) else "ok"
     return Record(id=name, subject=name, outcome=verdict, error=outcome.first_error, note=note, values=values)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from capaudit.evidence import JsonScalar, Record
 from capaudit.model import CaptureKind
-from capaudit.probe.capture import CaptureOutcome, attempt_capture, warm_up
-from capaudit.probe.capture_kinds import Streams, on_stream
+from capaudit.probe.capture import CaptureOutcome, attempt_capture, eager_stream, warm_up
+from capaudit.probe.capture_kinds import Streams
 from capaudit.probe.locator_roots import SourceRoots
 from capaudit.probe.replay_differential import (
     Divergence,
@@ -66,6 +66,7 @@ def run_replay(
             "inputs": target.inputs,
             "outputs": target.outputs,
             "mutate": target.mutate,
+            "spared": frozenset(after) - frozenset(before),
             "synchronize": synchronize,
         }
         seed_everything(seed + 1)
@@ -130,7 +131,7 @@ def find_suspects(
     watch = BindingWatch(target.owner, roots, "cuda")
     reads = HostReads(roots)
     paths = []
-    with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"):
+    with eager_stream(target, streams, kind):
         for index in range(WATCHED_STEPS):
             if target.before_step is not None:
                 watch.outside = True
@@ -178,7 +179,7 @@ def _eager_run(
     copied = synchronize_states(state, target.owner, "cuda")
 
     def step() -> Any:
-        with on_stream(streams, share_warp=target.share_warp_stream or kind != "torch"):
+        with eager_stream(target, streams, kind):
             return target.step()
 
     seed_everything(seed + 1)

@@ -22,6 +22,7 @@ Kind = Literal["frozen", "stale", "random", "uninitialised", "different"]
 that the graph does not use. ``random``: eager itself does not repeat. ``uninitialised``: no replay wrote it."""
 
 RETURNED = "returned"
+NOISE_FACTOR = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +61,21 @@ def record_trajectory(
     inputs: tuple[str, ...] = (),
     outputs: tuple[str, ...] = (),
     mutate: bool = True,
+    spared: frozenset[str] = frozenset(),
     synchronize: Callable[[], None] = lambda: None,
 ) -> list[Snapshot]:
     """Advance ``steps`` times and return copies of everything to compare after each.
 
     Before each step the input carriers are changed in place, by the same factors on every side. The default
-    factor keeps zeros, so that masks, counts and paddings keep their meaning.
+    factor keeps zeros, so that masks, counts and paddings keep their meaning. ``spared`` carriers are left
+    alone: memory that was allocated inside the capture is none before the first replay.
     """
     trajectory: list[Snapshot] = []
     for index in range(steps):
         if side.before_step is not None:
             side.before_step(index)
         if mutate:
-            change_in_place(side.owner, index, device_kind, inputs)
+            change_in_place(side.owner, index, device_kind, inputs, spared)
         synchronize()
         output = side.advance()
         synchronize()
@@ -82,14 +85,16 @@ def record_trajectory(
     return trajectory
 
 
-def change_in_place(owner: Any, index: int, device_kind: str, patterns: tuple[str, ...]) -> int:
+def change_in_place(
+    owner: Any, index: int, device_kind: str, patterns: tuple[str, ...], spared: frozenset[str] = frozenset()
+) -> int:
     """Scale the floating-point carriers in place, each storage once; return how many were changed."""
     import torch
 
     factor = 1.0 + 0.03125 * (1 + index % 3)
     changed: set[int] = set()
     for carrier in find_carriers(owner, device_kind, patterns):
-        tensor = as_tensor(carrier.value)
+        tensor = None if carrier.name in spared else as_tensor(carrier.value)
         if tensor is None or not tensor.is_floating_point() or not tensor.numel():
             continue
         # A broadcast tensor has several names for one element, and in-place writes to it are refused.
@@ -129,13 +134,14 @@ def compare(
 ) -> tuple[Divergence, ...]:
     """Return what diverges, earliest first and returned values before carriers.
 
-    ``rebound`` names carriers that are bound to other memory than before the capture; ``poisoned`` outputs
-    that were filled with NaN before the first replay.
+    ``repeated`` is a second eager run: where two eager runs differ (atomic operations add in no fixed order),
+    replays may differ as much times ``NOISE_FACTOR``. ``rebound`` names carriers that are bound to other
+    memory than before the capture; ``poisoned`` outputs that were filled with NaN before the first replay.
     """
     names = [name for name in graph[0] if name in eager[0]]
     found = []
     for name in names:
-        step = next((i for i in range(len(graph)) if _differs(graph[i].get(name), eager[i].get(name), tolerance)), None)
+        step = _first_difference(name, graph, eager, [tolerance] * len(graph))
         if step is None:
             continue
         kind = _classify(name, graph, eager, repeated, tolerance, rebound, poisoned)
@@ -214,12 +220,33 @@ def _classify(
     if name in poisoned and bool(graph[-1][name].isnan().all()) and not bool(eager[-1][name].isnan().all()):
         return "uninitialised"
     if repeated is not None and not frozen:
-        pairs = zip(eager, repeated, strict=True)
-        if any(_differs(one.get(name), other.get(name), tolerance) for one, other in pairs):
+        allowed = [tolerance + NOISE_FACTOR * noise for noise in _noise(name, eager, repeated)]
+        if _first_difference(name, graph, eager, allowed) is None:
             return "random"
     if name in rebound:
         return "stale"
     return "frozen" if frozen else "different"
+
+
+def _first_difference(name: str, graph: list[Snapshot], eager: list[Snapshot], allowed: list[float]) -> int | None:
+    pairs = zip(graph, eager, allowed, strict=True)
+    return next(
+        (i for i, (one, other, limit) in enumerate(pairs) if _differs(one.get(name), other.get(name), limit)), None
+    )
+
+
+def _noise(name: str, eager: list[Snapshot], repeated: list[Snapshot] | None) -> list[float]:
+    """Return, per step, the largest difference between the two eager runs so far; 0 for what is not comparable."""
+    noise = [0.0] * len(eager)
+    for index, one in enumerate(eager if repeated is not None else []):
+        assert repeated is not None
+        left, right = one.get(name), repeated[index].get(name)
+        found = 0.0
+        if left is not None and right is not None and left.shape == right.shape and left.is_floating_point():
+            difference = (left.double() - right.double()).abs().nan_to_num(0.0)
+            found = float(difference.max()) if difference.numel() else 0.0
+        noise[index] = max(found, noise[index - 1] if index else 0.0)
+    return noise
 
 
 def _is_constant(trajectory: list[Snapshot], name: str) -> bool:

@@ -106,7 +106,7 @@ def evidence_name(options: TargetOptions, mode: Mode, error_mode: str | None) ->
 def combined_verdict(results: Iterable[ModeResult]) -> str:
     """Return what the modes together say.
 
-    ``fails``, ``wrong_on_replay``, ``ok``, ``inconclusive``, ``failed``, or the trace's own ``faults`` or
+    ``fails``, ``wrong_on_replay``, ``escapes``, ``ok``, ``inconclusive``, ``failed``, or the trace's own ``faults`` or
     ``clean`` where nothing was captured.
     """
     outcomes: dict[str, str] = {}
@@ -121,6 +121,8 @@ def combined_verdict(results: Iterable[ModeResult]) -> str:
         return "fails"
     if outcomes.get("replay") == "wrong_on_replay":
         return "wrong_on_replay"
+    if outcomes.get("escape") == "faults":
+        return "escapes"
     if weak is not None:
         return weak
     return "ok" if outcomes.get("capture") or outcomes.get("replay") else outcomes.get("trace", "inconclusive")

@@ -121,13 +121,14 @@ def _explain(results: list[ModeResult], outcome: str) -> tuple[list[int], str]:
     if outcome == "fails":
         events = _of_kind(by_mode, "capture", ("capture-fault", "capture-invalidated"))
     elif outcome == "wrong_on_replay":
+        # Work that went to another stream explains a divergence more directly than what the host did.
         events = _of_kind(by_mode, "escape", ("escape",))
-        # Work that the graph does not hold explains a divergence more directly than what the host did.
         if "replay" in by_mode:
             replay = by_mode["replay"].evidence
             place = next((str(r.values["place"]) for r in replay.records if "place" in r.values), "")
             first = [event for event in replay.events if place.endswith(f"/{event.file}:{event.line}")]
             events += [*first, *(event for event in replay.events if event not in first)]
+        events += _of_kind(by_mode, "escape", ("eager-only",))
     return list(dict.fromkeys(event.line for event in events)), "; ".join(dict.fromkeys(details))
 
 

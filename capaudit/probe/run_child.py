@@ -92,8 +92,9 @@ def _captured(
     if mode == "capture":
         from capaudit.probe.capture import attempt_capture, report_capture, warm_up
 
-        warm_up(target, streams, kind)
-        record = report_capture(attempt_capture(target, streams, kind, error_mode, roots), log)
+        hints = EventLog(roots)
+        warm_up(target, streams, kind, hints)
+        record = report_capture(attempt_capture(target, streams, kind, error_mode, roots), log, hints)
         return ModeRun((record,), record.outcome != "ok")
     if mode == "escape":
         from capaudit.probe.escape import report_escapes, watch_capture

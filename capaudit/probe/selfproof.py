@@ -36,10 +36,17 @@ def planted_line(marker: str) -> int:
 
 
 def prove_detectors(device: str = "cuda") -> tuple[SelfProof, ...]:
-    """Plant one fault per detector on a CUDA device and say which were seen. Leaves no capture behind."""
+    """Plant one fault per detector on a CUDA device and say which were seen. Leaves no capture behind.
+
+    Where the target left CUDA in a state in which nothing runs any more, that is the one thing said.
+    """
     import torch
 
-    x = torch.ones(8, device=device)
+    try:
+        torch.cuda.synchronize()
+        x = torch.ones(8, device=device)
+    except RuntimeError as error:
+        return (SelfProof("device", "an addition", False, f"the device is unusable: {error}".split("\n", 1)[0]),)
     proofs = [
         *prove_hooks(x, "cuda"),
         _prove("locator", "host read of a scalar inside a capture", lambda: _locate(x)),
@@ -47,7 +54,6 @@ def prove_detectors(device: str = "cuda") -> tuple[SelfProof, ...]:
     ]
     if "warp" in sys.modules:
         proofs.append(_prove("node-balance", "Warp array freed inside a capture", lambda: _balance(x)))
-    torch.cuda.synchronize()
     return tuple(proofs)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from capaudit.probe.locator_roots import RawFrame, current_stack
 from capaudit.probe.trace_log import EventLog
 
 _DEBUG_MODE_TEXT = "called a synchronizing CUDA operation"
@@ -19,6 +21,16 @@ _READS = {"aten::_local_scalar_dense": ("host-scalar-read", "CAP101"), "aten::eq
 _COPIES = frozenset({"aten::_to_copy", "aten::copy_", "aten::copy", "aten::_copy_from", "aten::to"})
 # With integer indices these have a fixed shape; the tag that PyTorch gives them speaks of boolean ones.
 _INDEXED = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"})
+
+
+@dataclass(slots=True)
+class _LastOperation:
+    """The operation that ended last: where, what it means if it blocks, and whether it is in the log already."""
+
+    name: str
+    stack: tuple[RawFrame, ...]
+    if_blocked: tuple[str, str | None] | None
+    counted_before: bool
 
 
 class Patches:
@@ -53,6 +65,7 @@ class SynchronizationHooks:
         self._blocked = False
         self._operation: str | None = None
         self._inside = False
+        self._last: _LastOperation | None = None
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -67,11 +80,21 @@ class SynchronizationHooks:
             yield
 
     def blocked(self) -> None:
-        """PyTorch's debug mode says that the running call blocks."""
+        """PyTorch's debug mode says that a call blocks.
+
+        The warning of an operation arrives when its Python call returns, after the dispatch mode saw it end.
+        """
         if self._operation is not None:
             self._blocked = True
+            return
+        stack = current_stack()
+        if self._last is not None and self._last.stack == stack:
+            last = self._last
+            if not last.counted_before and last.if_blocked is not None:
+                self.log.add(*last.if_blocked, f"{last.name}, blocks the host", stack=stack)
+                last.counted_before = True
         elif not self._inside:
-            self.log.add("synchronization", "CAP105", "found by PyTorch's synchronisation debug mode")
+            self.log.add("synchronization", "CAP105", "found by PyTorch's synchronisation debug mode", stack=stack)
 
     def run_operation(self, function: Any, types: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Run one dispatched operation and record what it did."""
@@ -83,8 +106,12 @@ class SynchronizationHooks:
             blocked, self._operation, self._blocked = self._blocked, outer, False
         verdict = self._judge(name, function, arguments, keywords, result, blocked)
         if verdict is not None:
-            kind, hazard = verdict
-            self.log.add(kind, hazard, f"{name}, blocks the host" if blocked else name)
+            self.log.add(*verdict, f"{name}, blocks the host" if blocked else name)
+        if self.device_kind == "cuda":
+            if_blocked = self._judge(name, function, arguments, keywords, result, True)
+            self._last = _LastOperation(
+                name, current_stack(), if_blocked, counted_before=verdict is not None and verdict[1] is not None
+            )
         return result
 
     def _judge(

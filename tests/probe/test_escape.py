@@ -45,9 +45,9 @@ def test_a_graph_launched_on_a_stream_of_its_own_is_a_nested_replay() -> None:
     assert found.hazard == "CAP401"
 
 
-def test_a_line_that_only_eager_runs_is_an_escape() -> None:
+def test_a_line_that_only_eager_runs_is_told_from_an_escape() -> None:
     (found,) = escapes([Launch("aten::add_", stack(3), OWN)], [], {}, set())
-    assert (found.stream, found.hazard) == (None, "CAP501")
+    assert (found.stream, found.hazard, found.kind) == (None, "CAP501", "eager-only")
 
 
 def test_an_operation_on_the_capturing_stream_that_had_nothing_to_do_is_none() -> None:

@@ -82,6 +82,23 @@ def test_what_eager_itself_does_not_repeat_is_random_and_no_fault() -> None:
     assert {(item.kind, item.is_fault) for item in compare(graph, eager, repeated, 1e-6)} == {("random", False)}
 
 
+def test_replays_may_differ_as_eager_runs_do_among_themselves_and_no_more() -> None:
+    def run(*values: float) -> list[Any]:
+        return [{"x": torch.tensor([value])} for value in values]
+
+    eager, repeated = run(1.0, 2.0), run(1.0, 2.001)
+    (within,) = compare(run(1.0, 2.005), eager, repeated, 1e-6)
+    assert (within.kind, within.is_fault) == ("random", False)
+    found = compare(run(1.0, 2.5), eager, repeated, 1e-6)
+    assert [(item.step, item.is_fault) for item in found] == [(1, True)]
+
+
+def test_memory_that_was_allocated_inside_the_capture_is_spared() -> None:
+    owner = {"old": torch.ones(2), "new": torch.ones(2)}
+    assert change_in_place(owner, 0, "cpu", (), frozenset({"['new']"})) == 1
+    assert owner["new"].tolist() == [1.0, 1.0]
+
+
 def test_an_output_that_no_replay_writes_is_uninitialised() -> None:
     twin, output = Counter(), torch.zeros(4)
     names = poison(output, set(), "cpu")

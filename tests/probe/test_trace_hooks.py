@@ -82,6 +82,17 @@ def test_a_blocking_operation_is_one_event_named_after_the_operation(log: EventL
     assert event.detail == "aten::linalg_solve, blocks the host"
 
 
+def test_a_warning_that_arrives_after_its_operation_still_belongs_to_it(log: EventLog) -> None:
+    hooks = SynchronizationHooks(log)
+    x = torch.ones(2)
+    add = torch.ops.aten.add.Tensor
+    hooks.run_operation(add, (), (x, x), {}), hooks.blocked(), hooks.blocked()  # late warnings
+    hooks.blocked()  # another line
+    events = {event.line: (event.hazard, event.count, event.detail) for event in log.events()}
+    assert events[line_of("late warnings")] == ("CAP105", 1, "aten::add, blocks the host")
+    assert "debug mode" in events[line_of("another line")][2]
+
+
 def test_other_warnings_still_reach_the_user(log: EventLog) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -65,7 +65,8 @@ class Target:
     the capture; ``force_reset`` makes the next step take its reset path. ``inputs`` and ``outputs`` are
     carrier path patterns: what the replay differential may change and must compare; empty means what the
     walk finds. ``share_warp_stream`` puts Warp on the capture's stream in a Torch capture as well.
-    ``repeatable`` says that building it again is cheap.
+    ``repeatable`` says that building it again is cheap. ``eager_on_default`` keeps eager steps on the default
+    stream, for a target whose Warp work orders itself against that one alone.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Target:
     share_warp_stream: bool = False
     warmup: int = 3
     repeatable: bool = True
+    eager_on_default: bool = False
     mutate: bool = True
     tolerance: float = 1e-5
     close: Callable[[], None] | None = None

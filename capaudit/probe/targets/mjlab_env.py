@@ -58,6 +58,7 @@ def build_mjlab(task: str) -> Callable[[TargetOptions], Target]:
             uses_warp=True,
             warmup=3 if options.warmup is None else options.warmup,
             repeatable=False,
+            eager_on_default=True,
             tolerance=1e-3,
             close=env.close,
             facts={"task": task, "segment": segment, "actions": width},
