@@ -17,7 +17,7 @@ from typing import Any
 
 from capaudit.evidence import Environment, Event, Evidence, JsonScalar, Record
 from capaudit.model import CaptureKind, InputError
-from capaudit.probe.run import ModeResult, RunOptions, combined_verdict, probe_target
+from capaudit.probe.run import ModeResult, RunOptions, combined_verdict, probe_target, run_one
 from capaudit.probe.targets.base import TargetOptions
 
 
@@ -82,13 +82,15 @@ def run_cases(
 
 
 def judge_case(case: Case, device: str, timeout: float) -> CaseResult:
-    """Probe one program: capture, and where that succeeds escape and replay."""
+    """Probe one program: capture, where that succeeds replay, and where that is wrong look for escapes as well."""
     target = TargetOptions(
         target=f"{case.file}:make", device=device, capture=case.capture, warmup=case.warmup, seed=0, worlds=1
     )
-    options = RunOptions(target, ("capture", "escape", "replay"), timeout=timeout)
-    results = list(probe_target(options))
+    results = list(probe_target(RunOptions(target, ("capture", "replay"), timeout=timeout)))
     outcome = combined_verdict(results)
+    if outcome == "wrong_on_replay":
+        error_mode = results[-1].error_mode
+        results.append(run_one(RunOptions(target, ("escape",), timeout=timeout), "escape", error_mode))
     lines, detail = _explain(results, outcome)
     seconds = sum(result.child.seconds for result in results)
     first = lines[0] if lines else 0
