@@ -42,7 +42,7 @@ def problems(
 
 def _entry_problems(entry: Operation, idioms: Mapping[str, Idiom]) -> Iterator[str]:
     place = f"{entry.table}: {entry.name}"
-    if not entry.why and not (entry.cases and all(case.why for case in entry.cases)):
+    if not entry.why:
         yield f"{place}: no prose: neither the entry nor its table says why"
     if not cited(entry):
         yield f"{place}: no evidence"
