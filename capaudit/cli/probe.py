@@ -57,6 +57,11 @@ def probe() -> None:
     help="Idioms expected to capture that may share a process; one that does not capture is measured again alone.",
 )
 @click.option(
+    "--update",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Keep what this evidence file has shown of unchanged idioms, and measure the rest.",
+)
+@click.option(
     "--facts",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Measure the programs of this JSON-lines file (name, setup, body, capture) in place of the idioms.",
@@ -70,6 +75,7 @@ def ops(
     opinfo: bool,
     samples: int,
     share: int,
+    update: Path | None,
     facts: Path | None,
 ) -> int:
     """Capture every idiom of the knowledge, or every operator of PyTorch's database.
@@ -81,17 +87,21 @@ def ops(
     """
     if opinfo and facts:
         raise click.UsageError("--opinfo and --facts each say what to measure; give one of them.")
+    if opinfo and update:
+        raise click.UsageError("--update continues a run over idioms; --opinfo measures operators.")
     from capaudit import evidence
+    from capaudit.knowledge.idioms import load_idioms
     from capaudit.probe.ops import OpsOptions, probe_idioms, probe_operators
-    from capaudit.probe.ops_idioms import load_facts, load_idioms, select
+    from capaudit.probe.ops_idioms import load_facts, select
 
     options = OpsOptions(device=device, jobs=jobs, timeout=timeout, samples=samples, share=share)
     progress = _show_progress if sys.stderr.isatty() else None
     if opinfo:
         found = probe_operators(patterns, options, progress)
     else:
-        idioms = load_facts(facts) if facts else load_idioms()
-        found = probe_idioms(select(idioms, patterns), options, progress)
+        idioms = load_facts(facts) if facts else tuple(load_idioms().values())
+        earlier = evidence.load(update) if update else None
+        found = probe_idioms(select(idioms, patterns), options, progress, earlier=earlier)
     if progress:
         click.echo("\r\x1b[K", nl=False, err=True)
     if output is not None:

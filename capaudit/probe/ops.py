@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import cast
 
-from capaudit.evidence import Environment, Evidence, JsonObject, JsonScalar, Record, Verdict
+from capaudit.evidence import Environment, Evidence, JsonObject, JsonValue, Record, Verdict
 from capaudit.knowledge import parse_range
-from capaudit.model import NoDeviceError
+from capaudit.knowledge.idioms import Idiom
+from capaudit.model import InputError, NoDeviceError
 from capaudit.probe.child import ChildFailureError, ChildResult, run_child
-from capaudit.probe.ops_idioms import Idiom, to_entry
+from capaudit.probe.ops_idioms import library, to_entry
+from capaudit.probe.ops_record import idiom_record, operator_record, verdict_of
 from capaudit.probe.ops_tasks import CUDA_BACKEND
+from capaudit.probe.ops_update import is_comparable, join, plan
 
 MODULE = "capaudit.probe.ops_server"
 Progress = Callable[[int, int], None]
@@ -23,7 +26,6 @@ _DISTRIBUTIONS = {"warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
 # One thread each: forked children share the cores, and OpenMP's threads do not survive a fork.
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _START_SECONDS = 180
-_NOTE_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,41 @@ class OpsOptions:
     backend: str = CUDA_BACKEND
 
 
-def probe_idioms(idioms: Sequence[Idiom], options: OpsOptions, progress: Progress | None = None) -> Evidence:
+def probe_idioms(
+    idioms: Sequence[Idiom],
+    options: OpsOptions,
+    progress: Progress | None = None,
+    *,
+    earlier: Evidence | None = None,
+) -> Evidence:
     """Measure every idiom and return the evidence, one record each.
 
-    Raises NoDeviceError, and ChildFailureError where measuring could not even begin.
+    With ``earlier`` only those that it lacks, contradicts, or shows in another text are measured, and the
+    result holds both. Raises NoDeviceError, InputError where the earlier run was made on another device or
+    with other versions, and ChildFailureError where measuring could not even begin.
     """
-    fitting = [idiom for idiom in idioms if _fits(idiom)]
-    payload: JsonObject = {"kind": "ops", "tasks": [to_entry(idiom) for idiom in fitting], "share": options.share}
-    run = _Run(payload, options, progress)
+    kept: dict[str, Record] = {}
+    remaining = tuple(idioms)
+
+    def accept(environment: Environment) -> None:
+        if earlier is not None and not is_comparable(earlier.environment, environment):
+            raise InputError(
+                "the earlier evidence comes from another device, driver or version",
+                remedy="measure everything here, without the earlier evidence",
+            )
+
+    if earlier is not None:
+        planned = plan(idioms, earlier)
+        kept, remaining = planned.kept, planned.remaining
+    fitting = {idiom.id for idiom in remaining if _fits(idiom)}
+    entries: list[JsonValue] = [to_entry(idiom) for idiom in remaining if idiom.id in fitting]
+    run = _Run({"kind": "ops", "tasks": entries, "share": options.share}, options, progress, accept)
     measured = {str(outcome["id"]): outcome for outcome in run.outcomes}
-    records = tuple(_idiom_record(idiom, measured.get(idiom.id), idiom in fitting) for idiom in idioms)
-    verdict: Verdict = "disagrees" if any(map(disagrees, records)) else "agrees"
-    target: JsonObject = {"name": "idioms", "count": len(idioms)}
-    return run.evidence("ops", target, records, verdict)
+    records = tuple(idiom_record(idiom, measured.get(idiom.id), idiom.id in fitting) for idiom in remaining)
+    found = run.evidence("ops", {"name": "idioms", "count": len(records)}, records, verdict_of(records))
+    if earlier is None:
+        return found
+    return join(idioms, kept, earlier, found)
 
 
 def probe_operators(select: Sequence[str], options: OpsOptions, progress: Progress | None = None) -> Evidence:
@@ -67,31 +91,23 @@ def probe_operators(select: Sequence[str], options: OpsOptions, progress: Progre
     groups: dict[str, list[JsonObject]] = {}
     for outcome in run.outcomes:
         groups.setdefault(str(outcome["id"]), []).append(outcome)
-    records = tuple(_operator_record(name, groups[name]) for name in sorted(groups))
+    records = tuple(operator_record(name, groups[name]) for name in sorted(groups))
     target: JsonObject = {"name": "torch.testing op_db", "count": len(records)}
     return run.evidence("opinfo", target, records, "measured")
-
-
-def disagrees(record: Record) -> bool:
-    """Whether the run contradicts the declaration. What was not run contradicts nothing.
-
-    ``ok`` and ``advances`` are one verdict here: both say that the capture holds, and whether state moves
-    on between two replays depends on what the idiom keeps.
-    """
-    if record.expected is None or record.outcome == "not-run":
-        return False
-    return _captured(record.outcome) != _captured(record.expected)
-
-
-def _captured(outcome: str) -> str:
-    return "ok" if outcome == "advances" else outcome
 
 
 class _Run:
     """One run of the measuring process and what it reported, in order."""
 
-    def __init__(self, payload: JsonObject, options: OpsOptions, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        payload: JsonObject,
+        options: OpsOptions,
+        progress: Progress | None,
+        accept: Callable[[Environment], None] | None = None,
+    ) -> None:
         self.options = options
+        self._accept = accept
         self.outcomes: list[JsonObject] = []
         self.environment: Environment | None = None
         self.finished = False
@@ -140,6 +156,8 @@ class _Run:
     def _hear(self, line: JsonObject) -> None:
         if "environment" in line:
             self.environment = Environment(**cast("dict[str, str]", line["environment"]))
+            if self._accept is not None:
+                self._accept(self.environment)
         elif "total" in line:
             self._total = cast("int", line["total"])
         else:
@@ -161,48 +179,7 @@ def _fits(idiom: Idiom) -> bool:
     if not idiom.versions:
         return True
     try:
-        version = metadata.version(_DISTRIBUTIONS.get(idiom.library, idiom.library))
+        version = metadata.version(_DISTRIBUTIONS.get(library(idiom), library(idiom)))
     except metadata.PackageNotFoundError:
         return True
     return parse_range(idiom.versions).contains(version)
-
-
-def _idiom_record(idiom: Idiom, outcome: JsonObject | None, fits: bool) -> Record:
-    record = Record(idiom.id, idiom.op, "not-run", expected=idiom.capture, hazard=idiom.hazard)
-    if outcome is None:
-        reason = "the run ended before this idiom" if fits else f"declared for {idiom.library} {idiom.versions}"
-        return replace(record, note=reason)
-    return _measured(record, outcome)
-
-
-def _measured(record: Record, outcome: JsonObject) -> Record:
-    return replace(
-        record,
-        outcome=str(outcome["outcome"]),
-        error=str(outcome.get("error", "")),
-        sync=cast("bool | None", outcome.get("sync")),
-        note=str(outcome.get("note", "")),
-    )
-
-
-def _operator_record(name: str, outcomes: Sequence[JsonObject]) -> Record:
-    """Join the samples of one operator: their common outcome, or ``varies`` with the samples that failed."""
-    ordered = sorted(outcomes, key=lambda outcome: cast("int", outcome["sample"]))
-    # A sample that the device refuses eagerly says nothing about capture.
-    refused = [outcome for outcome in ordered if outcome["outcome"] == "broken" and not outcome.get("note")]
-    told = [outcome for outcome in ordered if outcome not in refused]
-    if not told:
-        record = _measured(Record(name, str(ordered[0]["subject"]), ""), ordered[0])
-        return replace(record, outcome="not-run", note="the device refuses it eagerly")
-    bad = [outcome for outcome in told if outcome["outcome"] not in ("ok", "advances")]
-    advancing = [outcome for outcome in told if outcome["outcome"] == "advances"]
-    shown = (bad or advancing or told)[0]
-    record = _measured(Record(name, str(shown["subject"]), ""), shown)
-    if len({_captured(str(outcome["outcome"])) for outcome in told}) > 1:
-        failing = ", ".join(f"{outcome['outcome']} on {outcome['input']}" for outcome in bad)
-        note = "; ".join(filter(None, (f"{len(bad)} of {len(told)} samples: {failing}", record.note)))
-        record = replace(record, outcome="varies", note=note[:_NOTE_LENGTH])
-    watched = [outcome.get("sync") for outcome in told]
-    sync = True if True in watched else record.sync
-    values: dict[str, JsonScalar] = {"samples": len(told), "input": str(shown["input"])}
-    return replace(record, sync=sync, values=values)

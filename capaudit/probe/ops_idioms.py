@@ -1,76 +1,41 @@
-"""Idioms as data: small programs with a declared verdict, from ``rules/idioms`` or a JSON-lines file of facts."""
+"""Idioms to measure: those of the knowledge, or programs of a JSON-lines file of facts."""
 
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import json
-import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import cast
 
 from capaudit.evidence import JsonObject
-from capaudit.knowledge import parse_range, rules_folder
+from capaudit.knowledge.idioms import OUTCOMES, Idiom
 from capaudit.model import InputError
-
-VERDICTS = ("ok", "fails", "wrong-on-replay", "advances")
 
 # Warp's modules, process groups and compiled code are kept by name for the whole process.
 _RUNTIMES = ("wp.", "warp", "ws()", "kmod", "distributed", "compile", "torch.set_", "torch.use_", "backends")
-_LIBRARIES = ("warp", "mujoco_warp", "mujoco", "numpy")
+_LIBRARIES = ("warp", "mujoco_warp", "mujoco", "numpy", "tensordict")
 
 
-@dataclass(frozen=True, slots=True)
-class Idiom:
-    """One program: ``setup`` runs once, ``body`` is the captured step, ``mutate`` changes inputs before the replay.
-
-    ``capture`` is the declared verdict, ``op`` the operation entry it speaks of, ``versions`` the range of the
-    library for which it was declared.
-    """
-
-    id: str
-    body: str
-    capture: str
-    op: str = ""
-    setup: str = ""
-    mutate: str = ""
-    hazard: str | None = None
-    twin: str | None = None
-    versions: str = ""
-
-    @property
-    def library(self) -> str:
-        """The distribution that ``versions`` speaks of."""
-        package = self.op.split(".")[0]
-        return package if package in _LIBRARIES else "torch"
+def library(idiom: Idiom) -> str:
+    """The package that the idiom's version range speaks of."""
+    package = idiom.op.split(".")[0]
+    return package if package in _LIBRARIES else "torch"
 
 
-def load_idioms(folder: Path | None = None) -> tuple[Idiom, ...]:
-    """Read every idiom of a folder of TOML files, by default the shipped ones. Raises InputError with file and id."""
-    place = folder or rules_folder() / "idioms"
-    found = []
-    for path in sorted(place.glob("*.toml")):
-        try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InputError(f"the idioms cannot be read: {error}", place=str(path)) from None
-        entries = document.get("idiom", [])
-        if not isinstance(entries, list):
-            raise InputError("'idiom' is an array of tables: [[idiom]]", place=str(path))
-        found += [_read(entry, f"{path}: idiom[{index}]") for index, entry in enumerate(entries)]
-    if not found:
-        raise InputError("there are no idioms here", place=str(place))
-    return _unique(found)
+def digest(idiom: Idiom) -> str:
+    """A short fingerprint of the program: evidence for another text is evidence for another program."""
+    text = "\0".join((idiom.setup, idiom.body, idiom.mutate))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def load_facts(path: Path) -> tuple[Idiom, ...]:
     """Read a JSON-lines file of measured programs (name, setup, body, capture). Raises InputError with the line."""
-    found = []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the facts cannot be read: {error}", place=str(path)) from None
+    found: dict[str, Idiom] = {}
     for number, line in enumerate(lines, 1):
         place = f"{path}:{number}"
         try:
@@ -81,10 +46,11 @@ def load_facts(path: Path) -> tuple[Idiom, ...]:
             raise InputError("a fact is an object", place=place)
         if "meta" in fact:
             continue
-        taken = {key: fact[key] for key in ("setup", "body") if key in fact}
-        capture = str(fact.get("capture", "")).replace("_", "-")
-        found.append(_read({**taken, "id": fact.get("name"), "capture": capture}, place))
-    return _unique(found)
+        idiom = _read_fact(fact, place)
+        if idiom.id in found:
+            raise InputError(f"the name {idiom.id!r} is used twice", place=place)
+        found[idiom.id] = idiom
+    return tuple(found.values())
 
 
 def select(idioms: Sequence[Idiom], patterns: Iterable[str]) -> tuple[Idiom, ...]:
@@ -110,38 +76,22 @@ def to_entry(idiom: Idiom) -> JsonObject:
 def _is_shareable(idiom: Idiom) -> bool:
     """Whether the idiom may share a process: it is expected to capture, and starts no runtime that outlives it."""
     text = idiom.setup + idiom.body + idiom.mutate
-    return idiom.capture in ("ok", "advances") and not any(mark in text for mark in _RUNTIMES)
+    return idiom.is_right and not any(mark in text for mark in _RUNTIMES)
 
 
-def _read(entry: object, place: str) -> Idiom:
-    if not isinstance(entry, dict):
-        raise InputError("an idiom is a table", place=place)
-    known = {field.name for field in fields(Idiom)}
-    for key, value in entry.items():
-        if key not in known:
-            raise InputError(f"unknown key {key!r}; known keys: {', '.join(sorted(known))}", place=place)
-        if not isinstance(value, str):
-            raise InputError(f"{key!r} is a string", place=place)
-    for key in ("id", "body", "capture"):
-        if not entry.get(key):
-            raise InputError(f"the key {key!r} is missing", place=place)
-    idiom = Idiom(**cast("dict[str, str]", entry))
-    if idiom.capture not in VERDICTS:
-        raise InputError(f"{idiom.id}: capture is one of {', '.join(VERDICTS)}, not {idiom.capture!r}", place=place)
+def _read_fact(fact: dict[str, object], place: str) -> Idiom:
+    texts = {}
+    for key in ("name", "setup", "body", "capture"):
+        value = fact.get(key, "")
+        if not isinstance(value, str) or not (value or key == "setup"):
+            raise InputError(f"{key!r} is a string that says something", place=place)
+        texts[key] = value
+    capture = texts["capture"].replace("_", "-")
+    if capture not in OUTCOMES:
+        raise InputError(f"capture is one of {', '.join(OUTCOMES)}, not {capture!r}", place=place)
     try:
-        parse_range(idiom.versions)
-        compile(idiom.setup, idiom.id, "exec")
-        compile(idiom.body, idiom.id, "exec")
-        compile(idiom.mutate, idiom.id, "exec")
+        compile(texts["setup"], place, "exec")
+        compile(texts["body"], place, "exec")
     except (SyntaxError, ValueError) as error:
-        raise InputError(f"{idiom.id}: {error}", place=place) from None
-    return idiom
-
-
-def _unique(idioms: Sequence[Idiom]) -> tuple[Idiom, ...]:
-    seen: set[str] = set()
-    for idiom in idioms:
-        if idiom.id in seen:
-            raise InputError(f"the id {idiom.id!r} is used twice")
-        seen.add(idiom.id)
-    return tuple(idioms)
+        raise InputError(str(error), place=place) from None
+    return Idiom(id=texts["name"], op="", body=texts["body"], capture=capture, file=place, setup=texts["setup"])

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-_MAXIMUM_DEPTH = 6
+# A module takes three steps of depth for each level: its dictionary, the registry in there, the child.
+_MAXIMUM_DEPTH = 30
 _MAXIMUM_VALUES = 5000
 
 Observed = dict[str, torch.Tensor]

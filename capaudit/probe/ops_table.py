@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from capaudit.evidence import Environment, Evidence, Record
-from capaudit.probe.ops import disagrees
+from capaudit.probe.ops_record import disagrees
 
 _ORDER = ("ok", "advances", "varies", "fails", "wrong-on-replay", "broken", "not-run")
 

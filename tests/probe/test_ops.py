@@ -12,13 +12,19 @@ pytest.importorskip("torch")
 from capaudit import evidence
 from capaudit.cli.probe import probe
 from capaudit.evidence import Evidence, Record
-from capaudit.model import NoDeviceError
-from capaudit.probe.ops import OpsOptions, disagrees, probe_idioms, probe_operators
-from capaudit.probe.ops_idioms import Idiom
+from capaudit.knowledge.idioms import Idiom
+from capaudit.model import InputError, NoDeviceError
+from capaudit.probe.ops import OpsOptions, probe_idioms, probe_operators
+from capaudit.probe.ops_record import disagrees
 from capaudit.probe.ops_table import render
+from capaudit.probe.ops_update import is_comparable
 
 FAKE = OpsOptions(device="cpu", jobs=2, timeout=60, backend="tests.probe.fake_device:FakeBackend")
 ROOT = str(Path(__file__).parents[2])
+
+
+def program(identifier: str, body: str, capture: str, **more: str) -> Idiom:
+    return Idiom(**{"id": identifier, "op": "torch.Tensor.copy_", "body": body, "capture": capture, "file": "", **more})
 
 
 @pytest.fixture(autouse=True)
@@ -33,13 +39,13 @@ def measure(idioms: Sequence[Idiom], options: OpsOptions = FAKE) -> Evidence:
 def test_outcomes_are_compared_with_the_declarations() -> None:
     found = measure(
         [
-            Idiom("copy", "y.copy_(x)", "ok", op="torch.Tensor.copy_"),
-            Idiom("read", "y.fill_(x[0].item())", "fails", hazard="CAP101"),
-            Idiom("stale", "y.fill_(random.random())", "ok", setup="import random"),
-            Idiom("random", "y.uniform_()", "advances"),
-            Idiom("old", "undefined", "ok", versions="<1.0"),
-            Idiom("exits", "os._exit(0)", "ok", setup="import os"),
-            Idiom("absent", "pass", "ok", setup="import no_such_library"),
+            program("copy", "y.copy_(x)", "ok"),
+            program("read", "y.fill_(x[0].item())", "fails", hazard="CAP101"),
+            program("stale", "y.fill_(random.random())", "ok", setup="import random"),
+            program("random", "y.uniform_()", "advances"),
+            program("old", "undefined", "ok", versions="<1.0"),
+            program("exits", "os._exit(0)", "ok", setup="import os"),
+            program("absent", "pass", "ok", setup="import no_such_library"),
         ]
     )
     outcomes = {record.id: record.outcome for record in found.records}
@@ -63,25 +69,27 @@ def test_outcomes_are_compared_with_the_declarations() -> None:
 
 def test_idioms_that_share_a_process_are_judged_as_if_alone() -> None:
     idioms = [
-        Idiom("patches", "y.copy_(x)", "ok", setup="torch.Tensor.twice = None"),
-        Idiom("exits", "os._exit(0)", "ok", setup="import os"),
-        Idiom("alone", "assert not hasattr(torch.Tensor, 'twice'); y.copy_(x)", "ok"),
-        Idiom("copy", "y.copy_(x)", "ok"),
-        Idiom("read", "y.fill_(x[0].item())", "fails"),
+        program("patches", "y.copy_(x)", "ok", setup="torch.Tensor.twice = None"),
+        program("exits", "os._exit(0)", "ok", setup="import os"),
+        program("alone", "assert not hasattr(torch.Tensor, 'twice'); y.copy_(x)", "ok"),
+        program("copy", "y.copy_(x)", "ok"),
+        program("read", "y.fill_(x[0].item())", "fails"),
     ]
     found = measure(idioms, replace(FAKE, jobs=1, share=4))
     assert [record.outcome for record in found.records] == ["ok", "broken", "ok", "ok", "fails"]
 
 
 def test_a_hanging_program_is_stopped_and_the_others_are_measured() -> None:
-    idioms = [Idiom("hangs", "time.sleep(600)", "ok", setup="import time"), Idiom("copy", "y.copy_(x)", "ok")]
+    idioms = [program("hangs", "time.sleep(600)", "ok", setup="import time"), program("copy", "y.copy_(x)", "ok")]
     found = measure(idioms, replace(FAKE, jobs=1, timeout=3))
     assert [record.outcome for record in found.records] == ["broken", "ok"]
     assert "time limit" in found.records[0].error
 
 
 def test_a_process_that_dies_in_capture_fails() -> None:
-    found = measure([Idiom("dies", "y.copy_(x)", "ok")], replace(FAKE, backend="tests.probe.fake_device:DyingBackend"))
+    found = measure(
+        [program("dies", "y.copy_(x)", "ok")], replace(FAKE, backend="tests.probe.fake_device:DyingBackend")
+    )
     assert found.records[0].outcome == "fails"
     assert "SIGSEGV" in found.records[0].error
     assert found.records[0].note == "the process ended during capture"
@@ -104,7 +112,7 @@ def test_operators_of_the_database_are_measured_sample_by_sample() -> None:
 
 def test_without_a_device_nothing_is_claimed() -> None:
     with pytest.raises(NoDeviceError):
-        measure([Idiom("copy", "y.copy_(x)", "ok")], OpsOptions(device="cuda:99"))
+        measure([program("copy", "y.copy_(x)", "ok")], OpsOptions(device="cuda:99"))
 
 
 def test_the_command_says_that_there_is_no_device(tmp_path: Path) -> None:
@@ -122,7 +130,7 @@ def test_the_command_writes_evidence_and_exits_with_its_verdict(
 ) -> None:
     facts, output = tmp_path / "facts.jsonl", tmp_path / "out.json"
     facts.write_text('{"name": "copy", "body": "y.copy_(x)", "capture": "fails"}\n')
-    monkeypatch.setattr("capaudit.probe.ops.probe_idioms", lambda idioms, options, progress: measure(idioms))
+    monkeypatch.setattr("capaudit.probe.ops.probe_idioms", lambda idioms, options, progress, earlier: measure(idioms))
     result = CliRunner().invoke(probe, ["ops", "--facts", str(facts), "--output", str(output)], standalone_mode=False)
     assert result.return_value == 1
     assert evidence.load(output).records[0].outcome == "ok"
@@ -149,3 +157,51 @@ def test_help_needs_neither_torch_nor_the_other_commands() -> None:
 )
 def test_what_counts_as_a_disagreement(expected: str | None, outcome: str, contradicts: bool) -> None:
     assert disagrees(Record("a", "a", outcome, expected=expected)) is contradicts
+
+
+def test_an_update_measures_only_what_is_new_changed_or_contradicted() -> None:
+    first = measure(
+        [
+            program("kept", "y.copy_(x)", "ok"),
+            program("changed", "y.copy_(x)", "ok"),
+            program("contradicted", "y.copy_(x)", "fails"),
+            program("declared anew", "y.fill_(x[0].item())", "fails", hazard="CAP102"),
+            program("gone", "y.copy_(x)", "ok"),
+        ]
+    )
+    today = [
+        program("new", "y.copy_(x)", "ok"),
+        program("kept", "y.copy_(x)", "ok"),
+        program("changed", "y.fill_(x[0].item())", "fails"),
+        program("contradicted", "y.copy_(x)", "fails"),
+        program("declared anew", "y.fill_(x[0].item())", "fails", hazard="CAP101"),
+    ]
+    seen: list[int] = []
+    found = probe_idioms(today, FAKE, lambda done, total: seen.append(total), earlier=first)
+    assert set(seen) == {3}
+    assert [(record.id, record.outcome) for record in found.records] == [
+        ("new", "ok"),
+        ("kept", "ok"),
+        ("changed", "fails"),
+        ("contradicted", "ok"),
+        ("declared anew", "fails"),
+    ]
+    assert found.records[4].hazard == "CAP101"
+    assert found.verdict == "disagrees"
+    assert found.parameters["kept"] == 2
+    assert found.target["count"] == 5
+
+
+def test_an_update_on_another_device_is_refused() -> None:
+    programs = [program("copy", "y.copy_(x)", "ok")]
+    first = measure(programs)
+    other = replace(first, environment=replace(first.environment, gpu="another"))
+    with pytest.raises(InputError, match="another device"):
+        probe_idioms([*programs, program("more", "y.copy_(x)", "ok")], FAKE, earlier=other)
+
+
+def test_an_update_takes_a_library_that_only_one_run_had_and_refuses_another_version() -> None:
+    first = measure([program("copy", "y.copy_(x)", "ok")])
+    with_warp = replace(first.environment, warp="1.19.0")
+    assert is_comparable(with_warp, replace(first.environment, warp=None))
+    assert not is_comparable(with_warp, replace(first.environment, warp="1.20.0"))

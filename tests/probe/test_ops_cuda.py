@@ -4,29 +4,35 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from capaudit.probe.ops import OpsOptions, disagrees, probe_idioms, probe_operators  # noqa: E402
-from capaudit.probe.ops_idioms import Idiom  # noqa: E402
+from capaudit.knowledge.idioms import Idiom  # noqa: E402
+from capaudit.probe.ops import OpsOptions, probe_idioms, probe_operators  # noqa: E402
+from capaudit.probe.ops_record import disagrees  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: torch sees none"),
 ]
 
+
+def program(identifier: str, body: str, capture: str, **more: str) -> Idiom:
+    return Idiom(**{"id": identifier, "op": "torch", "body": body, "capture": capture, "file": "", **more})
+
+
 PROGRAMS = [
-    Idiom("copy", "y.copy_(x)", "ok"),
-    Idiom("accumulate", "y.add_(x)", "advances"),
-    Idiom("random", "y.uniform_()", "advances"),
-    Idiom(
+    program("copy", "y.copy_(x)", "ok"),
+    program("accumulate", "y.add_(x)", "advances"),
+    program("random", "y.uniform_()", "advances"),
+    program(
         "registered generator",
         "y.uniform_(generator=g)",
         "advances",
         setup="g = torch.Generator('cuda'); registered_generators = [g]",
     ),
-    Idiom("unregistered generator", "y.uniform_(generator=g)", "fails", setup="g = torch.Generator('cuda')"),
-    Idiom("read", "y.fill_(x[0].item())", "fails"),
-    Idiom("host random", "y.fill_(random.random())", "wrong-on-replay", setup="import random"),
-    Idiom("rebound input", "y.copy_(z)", "wrong-on-replay", setup="z = x + 0", mutate="z = torch.ones_like(x)"),
-    Idiom("default stream", "with torch.cuda.stream(torch.cuda.default_stream()):\n  y.add_(x)", "wrong-on-replay"),
+    program("unregistered generator", "y.uniform_(generator=g)", "fails", setup="g = torch.Generator('cuda')"),
+    program("read", "y.fill_(x[0].item())", "fails"),
+    program("host random", "y.fill_(random.random())", "wrong-on-replay", setup="import random"),
+    program("rebound input", "y.copy_(z)", "wrong-on-replay", setup="z = x + 0", mutate="z = torch.ones_like(x)"),
+    program("default stream", "with torch.cuda.stream(torch.cuda.default_stream()):\n  y.add_(x)", "wrong-on-replay"),
 ]
 
 
