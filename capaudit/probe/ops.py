@@ -16,7 +16,7 @@ from capaudit.probe.child import ChildFailureError, ChildResult, run_child
 from capaudit.probe.ops_idioms import library, to_entry
 from capaudit.probe.ops_record import idiom_record, operator_record, verdict_of
 from capaudit.probe.ops_tasks import CUDA_BACKEND
-from capaudit.probe.ops_update import is_comparable, join, plan
+from capaudit.probe.ops_update import declare_anew, is_comparable, join, plan
 
 MODULE = "capaudit.probe.ops_server"
 Progress = Callable[[int, int], None]
@@ -54,7 +54,7 @@ def probe_idioms(
     """Measure every idiom and return the evidence, one record each.
 
     With ``earlier`` only those that it lacks, contradicts, or shows in another text are measured, and the
-    result holds both. Raises NoDeviceError, InputError where the earlier run was made on another device or
+    result holds both; where that is none, no device is needed. Raises NoDeviceError, InputError where the earlier run was made on another device or
     with other versions, and ChildFailureError where measuring could not even begin.
     """
     kept: dict[str, Record] = {}
@@ -70,6 +70,8 @@ def probe_idioms(
     if earlier is not None:
         planned = plan(idioms, earlier)
         kept, remaining = planned.kept, planned.remaining
+        if not remaining:
+            return declare_anew(idioms, kept, earlier)
     fitting = {idiom.id for idiom in remaining if _fits(idiom)}
     entries: list[JsonValue] = [to_entry(idiom) for idiom in remaining if idiom.id in fitting]
     run = _Run({"kind": "ops", "tasks": entries, "share": options.share}, options, progress, accept)

@@ -35,6 +35,14 @@ def plan(idioms: Sequence[Idiom], earlier: Evidence) -> Plan:
     return Plan(kept, tuple(idiom for idiom in idioms if idiom.id not in kept))
 
 
+def declare_anew(idioms: Sequence[Idiom], kept: dict[str, Record], earlier: Evidence) -> Evidence:
+    """Return the earlier run with today's declarations, for idioms that are all kept."""
+    records = tuple(kept[idiom.id] for idiom in idioms)
+    return replace(
+        earlier, target=earlier.target | {"count": len(records)}, records=records, verdict=verdict_of(records)
+    )
+
+
 def is_comparable(earlier: Environment, now: Environment) -> bool:
     """Whether two runs may stand in one document: the same device and torch, and no library in two versions."""
     same = all(getattr(earlier, name) == getattr(now, name) for name in _DEVICE_SIDE)

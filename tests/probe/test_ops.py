@@ -205,3 +205,12 @@ def test_an_update_takes_a_library_that_only_one_run_had_and_refuses_another_ver
     with_warp = replace(first.environment, warp="1.19.0")
     assert is_comparable(with_warp, replace(first.environment, warp=None))
     assert not is_comparable(with_warp, replace(first.environment, warp="1.20.0"))
+
+
+def test_an_update_that_finds_nothing_to_measure_needs_no_device() -> None:
+    first = measure([program("read", "y.fill_(x[0].item())", "ok"), program("gone", "y.copy_(x)", "ok")])
+    corrected = [program("read", "y.fill_(x[0].item())", "fails", hazard="CAP101")]
+    found = probe_idioms(corrected, OpsOptions(device="cuda:99"), earlier=first)
+    assert found.verdict == "agrees"
+    assert [(record.id, record.expected, record.hazard) for record in found.records] == [("read", "fails", "CAP101")]
+    assert found.environment == first.environment
