@@ -54,8 +54,9 @@ def probe_idioms(
     """Measure every idiom and return the evidence, one record each.
 
     With ``earlier`` only those that it lacks, contradicts, or shows in another text are measured, and the
-    result holds both; where that is none, no device is needed. Raises NoDeviceError, InputError where the earlier run was made on another device or
-    with other versions, and ChildFailureError where measuring could not even begin.
+    result holds both; where that is none, no device is needed. Raises NoDeviceError, InputError where the
+    earlier run was made on another device or with other versions, and ChildFailureError where measuring
+    could not even begin.
     """
     kept: dict[str, Record] = {}
     remaining = tuple(idioms)
