@@ -17,7 +17,7 @@ from capaudit.probe.carriers import as_tensor, find_carriers
 from capaudit.probe.environment import require_cuda
 from capaudit.probe.escape import report_escapes, watch_capture
 from capaudit.probe.locator_roots import SourceRoots
-from capaudit.probe.replay import seed_everything
+from capaudit.probe.replay import restorer, seed_everything
 from capaudit.probe.replay_differential import Divergence, Side, addresses, compare, poison, record_trajectory
 from capaudit.probe.selfproof import is_proven, prove_detectors
 from capaudit.probe.targets.base import Target
@@ -113,10 +113,10 @@ def _check(target: Target, kind: CaptureKind, roots: SourceRoots, replays: int, 
     eager_stream_step = target.step
     for _ in range(target.warmup):
         target.step()
-    saved = _save(target.owner)
+    restore = restorer(_save(target.owner))
     seed_everything(0)
     eager = record_trajectory(Side(target.owner, eager_stream_step, target.before_step), replays, "cuda", **options)
-    _restore(saved)
+    restore()
     before = addresses(target.owner, "cuda")
     watched = watch_capture(target, streams, kind, DEFAULT_MODE[kind], roots)
     outcome = watched.outcome
@@ -124,7 +124,7 @@ def _check(target: Target, kind: CaptureKind, roots: SourceRoots, replays: int, 
     escaped = report_escapes(watched, roots, log, streams)
     if not outcome.succeeded or outcome.captured is None or outcome.captured.replay is None:
         return _result("fails", outcome, log, (captured, escaped), outcome.first_error, _place_of(captured))
-    _restore(saved)
+    restore()
     kept = {int(tensor.untyped_storage().data_ptr()) for tensor, _ in _save(target.owner)}
     poisoned = poison(outcome.output, kept, "cuda")
     seed_everything(0)
@@ -133,7 +133,7 @@ def _check(target: Target, kind: CaptureKind, roots: SourceRoots, replays: int, 
     after = addresses(target.owner, "cuda")
     rebound = frozenset(name for name, address in after.items() if before.get(name, address) != address)
     found = compare(graph, eager, None, target.tolerance, rebound, poisoned)
-    _restore(saved)
+    restore()
     records = (captured, escaped)
     if escaped.outcome == "faults":
         event = next(event for event in log.events() if event.kind == "escape")
@@ -169,17 +169,6 @@ def _place_of(record: Record) -> str | None:
 def _save(owner: Any) -> list[tuple[Any, Any]]:
     tensors = (as_tensor(carrier.value) for carrier in find_carriers(owner, "cuda"))
     return [(tensor, tensor.clone()) for tensor in tensors if tensor is not None]
-
-
-def _restore(saved: list[tuple[Any, Any]]) -> None:
-    import torch
-
-    with torch.no_grad():
-        for tensor, values in saved:
-            # A broadcast tensor cannot be written to as a whole, and its element has another name as well.
-            if not any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)):
-                tensor.copy_(values)
-    torch.cuda.synchronize()
 
 
 @lru_cache(maxsize=8)

@@ -21,6 +21,7 @@ from capaudit.probe.trace_log import EventLog
 
 # What the first error's text says of the hazard; the order matters, the general words come last.
 _HAZARDS = (
+    ("conditional body", "CAP303"),
     ("graph capture already in progress", "CAP401"),
     ("prepare for replay during capturing", "CAP401"),
     ("nested", "CAP401"),
@@ -111,7 +112,7 @@ def attempt_capture(
         first, raised = locate_exception(error, roots)
         outcome.first_error = f"{type(first).__name__}: {first}".split("\n", 1)[0]
         # The status turned before the exception was raised, if it turned at all.
-        outcome.located = locator.fault or raised
+        outcome.located = locator.fault or _allocation_in_body(first, locator, roots) or raised
     outcome.nodes = locator.nodes()
     outcome.seconds = time.perf_counter() - begin
     return outcome
@@ -154,6 +155,8 @@ def report_capture(outcome: CaptureOutcome, log: EventLog, hints: EventLog | Non
         where = log.roots.locate(place[0])
         values["place"] = f"{where.root}/{where.file}:{place[1]}"
     verdict = "fails" if not outcome.succeeded else "unbalanced" if outcome.unbalanced else "ok"
+    if verdict == "ok" and not outcome.nodes:
+        verdict = "empty"
     return Record(
         id=f"capture-{outcome.mode}",
         subject="capture",
@@ -173,6 +176,14 @@ def hazard_of(message: str, located: Located | None = None) -> str:
                 return code
     lowered = message.lower()
     return next((code for text, code in _HAZARDS if text in lowered), "CAP105")
+
+
+def _allocation_in_body(error: BaseException, locator: LineLocator, roots: SourceRoots) -> Located | None:
+    """Return where the body of a conditional node allocated: the error comes when the body is closed."""
+    if "conditional body" not in str(error).lower():
+        return None
+    stack = next((stack for stack, counts in reversed(locator.recorded.items()) if counts["alloc"]), None)
+    return None if stack is None else Located(stack, roots.innermost_user(stack))
 
 
 def _hinted(located: Located | None, hints: EventLog | None) -> str | None:

@@ -6,18 +6,21 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from capaudit.evidence import JsonScalar, Record
 from capaudit.model import CaptureKind
 from capaudit.probe.capture import CaptureOutcome, attempt_capture, eager_stream, warm_up
 from capaudit.probe.capture_kinds import Streams
+from capaudit.probe.carriers import as_tensor, find_carriers
 from capaudit.probe.locator_roots import SourceRoots
 from capaudit.probe.replay_differential import (
     Divergence,
     Side,
     addresses,
     compare,
+    find_frozen,
     poison,
     record_trajectory,
     save_state,
@@ -49,12 +52,13 @@ def run_replay(
     target = build()
     warm_up(target, streams, kind)
     state = save_state(target.owner, "cuda")
+    originals = _tensors_of(target.owner)
     before = addresses(target.owner, "cuda")
     outcome = attempt_capture(target, streams, kind, mode, roots)
     if not outcome.succeeded or outcome.captured is None or outcome.captured.replay is None:
         return Record(id="replay", subject="replay", outcome="not captured", error=outcome.first_error)
     after = addresses(target.owner, "cuda")
-    kept = {int(saved.untyped_storage().data_ptr()) for saved in _storages(target)}
+    kept = {int(tensor.untyped_storage().data_ptr()) for tensor, _ in _tensors_of(target.owner)}
     poisoned = poison(outcome.output, kept, "cuda")
     graph_side = Side(target.owner, outcome.captured.replay, target.before_step, outcome.output)
     synchronize = torch.cuda.synchronize
@@ -71,10 +75,19 @@ def run_replay(
         }
         seed_everything(seed + 1)
         graph = record_trajectory(graph_side, replays, "cuda", **options)
-        eager, copied = _eager_run(build, state, streams, kind, seed, replays, options)
-        repeated = _eager_run(build, state, streams, kind, seed, replays, options)[0] if target.repeatable else None
+        side, copied = _eager_side(build, state, streams, kind, seed)
+        eager = record_trajectory(side, replays, "cuda", **options)
+        repeated = None
+        if target.repeatable:
+            side, _ = _eager_side(build, state, streams, kind, seed)
+            repeated = record_trajectory(side, replays, "cuda", **options)
         rebound = frozenset(name for name, address in after.items() if name in before and before[name] != address)
         divergences = compare(graph, eager, repeated, target.tolerance, rebound, poisoned)
+        loose = frozenset(item.name for item in divergences if not item.is_fault)
+        if loose:
+            restore = (restorer(originals), restorer(_tensors_of(side.owner)))
+            frozen = find_frozen(graph_side, side, restore, loose, "cuda", target.tolerance, synchronize)
+            divergences = tuple(replace(item, kind="frozen") if item.name in frozen else item for item in divergences)
     except RuntimeError as failure:
         error = f"{type(failure).__name__}: {failure}".split("\n", 1)[0]
     faults = [item for item in divergences if item.is_fault]
@@ -164,15 +177,26 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-def _eager_run(
-    build: Callable[[], Target],
-    state: dict[Any, Any],
-    streams: Streams,
-    kind: CaptureKind,
-    seed: int,
-    replays: int,
-    options: dict[str, Any],
-) -> tuple[list[Any], int]:
+def restorer(saved: list[tuple[Any, Any]]) -> Callable[[], None]:
+    """Return a function that puts tensors back to saved values, in place."""
+
+    def restore() -> None:
+        import torch
+
+        with torch.no_grad():
+            for tensor, values in saved:
+                # A broadcast tensor cannot be written to as a whole, and its element has another name as well.
+                if not any(
+                    stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True)
+                ):
+                    tensor.copy_(values)
+
+    return restore
+
+
+def _eager_side(
+    build: Callable[[], Target], state: dict[Any, Any], streams: Streams, kind: CaptureKind, seed: int
+) -> tuple[Side, int]:
     seed_everything(seed)
     target = build()
     warm_up(target, streams, kind)
@@ -183,14 +207,10 @@ def _eager_run(
             return target.step()
 
     seed_everything(seed + 1)
-    trajectory = record_trajectory(Side(target.owner, step, target.before_step), replays, "cuda", **options)
-    if target.close is not None:
-        target.close()
-    return trajectory, copied
+    return Side(target.owner, step, target.before_step), copied
 
 
-def _storages(target: Target) -> list[Any]:
-    from capaudit.probe.carriers import as_tensor, find_carriers
-
-    tensors = [as_tensor(carrier.value) for carrier in find_carriers(target.owner, "cuda")]
-    return [tensor for tensor in tensors if tensor is not None]
+def _tensors_of(owner: Any) -> list[tuple[Any, Any]]:
+    """Return the carriers' memory as tensors, each with a copy of its values."""
+    tensors = (as_tensor(carrier.value) for carrier in find_carriers(owner, "cuda"))
+    return [(tensor, tensor.clone()) for tensor in tensors if tensor is not None]

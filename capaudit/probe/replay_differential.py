@@ -149,6 +149,41 @@ def compare(
     return tuple(sorted(found, key=lambda item: (item.step, not item.name.startswith(RETURNED), not item.is_fault)))
 
 
+def find_frozen(
+    graph: Side,
+    eager: Side,
+    restore: tuple[Callable[[], None], Callable[[], None]],
+    names: frozenset[str],
+    device_kind: str,
+    tolerance: float,
+    synchronize: Callable[[], None] = lambda: None,
+) -> frozenset[str]:
+    """Tell, of values that eager does not repeat, those that the graph has baked in.
+
+    From one and the same state two replays give the same value and two eager steps do not: a clock or a host
+    generator. A generator that the graph owns moves in both. ``restore`` puts the graph's and the eager
+    side's carriers back.
+    """
+    pairs = []
+    for side, put_back in zip((graph, eager), restore, strict=True):
+        snapshots = []
+        for _ in range(2):
+            put_back()
+            synchronize()
+            output = side.advance()
+            synchronize()
+            if output is not None:
+                side.output = output
+            snapshots.append(take_snapshot(side, device_kind, ()))
+        pairs.append(snapshots)
+    (one, two), (left, right) = pairs
+    return frozenset(
+        name
+        for name in names
+        if not _differs(one.get(name), two.get(name), 0.0) and _differs(left.get(name), right.get(name), tolerance)
+    )
+
+
 def flatten(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the tensors and Warp arrays of a returned value with a name for each."""
     if carrier_kind(value, None) is not None:

@@ -54,13 +54,14 @@ def probe_target(
     """Run the modes one after the other and yield each as it ends, written to ``folder`` if there is one.
 
     A capture that fails in the strictest mode is tried again in the mode that the library would use. The
-    differential modes are left out when the capture failed. Raises NoDeviceError and InputError for what the
-    child says about the device and the target.
+    differential modes are left out when the capture failed, but for a stream that was left unjoined. Raises
+    NoDeviceError and InputError for what the child says about the device and the target.
     """
     usable: str | None = None
-    failed = False
+    failed = unjoined = False
     for mode in options.modes:
-        if mode in ("escape", "replay") and failed and "capture" in options.modes:
+        # The launches name the stream that was left unjoined; the error at the end of the capture cannot.
+        if failed and (mode == "replay" or (mode == "escape" and not unjoined)):
             continue
         for error_mode in _error_modes(options, mode, usable):
             progress(f"{options.target.target}: {mode}" + (f", {error_mode} capture mode" if error_mode else ""))
@@ -72,6 +73,7 @@ def probe_target(
                 failed = result.evidence.verdict == "failed" or any(
                     record.outcome == "fails" for record in result.evidence.records
                 )
+                unjoined = any("unjoined" in record.error for record in result.evidence.records)
                 if not failed:
                     usable = error_mode
                     break
@@ -121,7 +123,7 @@ def combined_verdict(results: Iterable[ModeResult]) -> str:
         return "fails"
     if outcomes.get("replay") == "wrong_on_replay":
         return "wrong_on_replay"
-    if outcomes.get("escape") == "faults":
+    if outcomes.get("escape") == "faults" or outcomes.get("capture") == "empty":
         return "escapes"
     if weak is not None:
         return weak

@@ -88,7 +88,8 @@ def judge_case(case: Case, device: str, timeout: float) -> CaseResult:
     )
     results = list(probe_target(RunOptions(target, ("capture", "replay"), timeout=timeout)))
     outcome = combined_verdict(results)
-    if outcome == "wrong_on_replay":
+    unjoined = any("unjoined" in record.error for result in results for record in result.evidence.records)
+    if outcome == "wrong_on_replay" or unjoined:
         error_mode = results[-1].error_mode
         results.append(run_one(RunOptions(target, ("escape",), timeout=timeout), "escape", error_mode))
     lines, detail = _explain(results, outcome)
@@ -121,7 +122,7 @@ def _explain(results: list[ModeResult], outcome: str) -> tuple[list[int], str]:
     details = [text for result in by_mode.values() for record in result.evidence.records for text in _texts(record)]
     events: list[Event] = []
     if outcome == "fails":
-        events = _of_kind(by_mode, "capture", ("capture-fault", "capture-invalidated"))
+        events = [*_of_kind(by_mode, "escape", ("unjoined-stream",)), *_of_kind(by_mode, "capture", ("capture-fault",))]
     elif outcome == "wrong_on_replay":
         # Work that went to another stream explains a divergence more directly than what the host did.
         events = _of_kind(by_mode, "escape", ("escape",))

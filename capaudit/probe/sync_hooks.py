@@ -125,6 +125,8 @@ class SynchronizationHooks:
             return self._judge_index(arguments, blocked)
         if on_device and _is_dynamic(function):
             return "dynamic-shape", "CAP201"
+        if name == "aten::lift_fresh" and blocked:
+            return "host-to-device-copy", "CAP103"  # torch.tensor(data, device=...) moves its data here
         if name in _COPIES:
             return self._judge_copy(name, arguments, keywords, result, blocked)
         return ("synchronization", "CAP105") if blocked else None
@@ -141,7 +143,8 @@ class SynchronizationHooks:
             return "host-to-device-copy", "CAP103"
         if not reads and arguments[2].device.type != target.device.type and blocked:
             return "host-to-device-copy", "CAP103"
-        return ("synchronization", "CAP105") if blocked else None
+        # What blocks here without a mask is the upload of a list or number that stood in the index.
+        return ("host-to-device-copy", "CAP103") if blocked else None
 
     def _judge_copy(
         self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], result: Any, blocked: bool

@@ -57,7 +57,9 @@ def test_allocations_without_frees_are_a_fault_at_their_line() -> None:
 
 
 def test_a_graph_without_nodes_is_said_to_be_empty() -> None:
-    assert "captured by nobody" in report_capture(outcome(), EventLog(ROOTS)).note
+    record = report_capture(outcome(), EventLog(ROOTS))
+    assert record.outcome == "empty"
+    assert "captured by nobody" in record.note
 
 
 def test_a_failure_names_place_and_first_error() -> None:
@@ -91,3 +93,18 @@ def test_what_an_eager_step_did_at_the_line_names_the_hazard_of_cudas_general_me
 )
 def test_the_cause_and_the_message_name_the_hazard(message: str, cause: str, code: str) -> None:
     assert hazard_of(message, failed(message, cause).located) == code
+
+
+def test_an_allocation_in_the_body_of_a_conditional_node_is_located_where_it_was_made() -> None:
+    from capaudit.probe.capture import _allocation_in_body
+
+    locator = LineLocator(Nothing(), ROOTS)
+    other = (str(HERE), 13, "body")
+    locator.recorded[(other, USER)] = Counter(alloc=1, memset=1)
+    locator.recorded[(USER,)] = Counter(kernel=1)
+    error = RuntimeError("Conditional body graph contains an unsupported operation (memory allocation)")
+    located = _allocation_in_body(error, locator, ROOTS)
+    assert located is not None
+    assert located.place == other
+    assert hazard_of(str(error)) == "CAP303"
+    assert _allocation_in_body(RuntimeError("something else"), locator, ROOTS) is None

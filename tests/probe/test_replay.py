@@ -18,6 +18,7 @@ from capaudit.probe.replay_differential import (  # noqa: E402
     Side,
     change_in_place,
     compare,
+    find_frozen,
     poison,
     record_trajectory,
     save_state,
@@ -97,6 +98,20 @@ def test_memory_that_was_allocated_inside_the_capture_is_spared() -> None:
     owner = {"old": torch.ones(2), "new": torch.ones(2)}
     assert change_in_place(owner, 0, "cpu", (), frozenset({"['new']"})) == 1
     assert owner["new"].tolist() == [1.0, 1.0]
+
+
+def test_a_clock_is_told_from_a_generator_that_the_graph_owns() -> None:
+    def side(values: Any) -> Side:
+        x = torch.zeros(1)
+        return Side({"x": x}, lambda: x.fill_(next(values)), None)
+
+    def names(graph: Any, eager: Any) -> frozenset[str]:
+        still = (lambda: None, lambda: None)
+        return find_frozen(side(graph), side(eager), still, frozenset({"returned"}), "cpu", 1e-6)
+
+    assert names(itertools.repeat(3.0), itertools.count(1.0)) == {"returned"}
+    assert names(itertools.count(5.0), itertools.count(1.0)) == frozenset()
+    assert names(itertools.repeat(3.0), itertools.repeat(2.0)) == frozenset()
 
 
 def test_an_output_that_no_replay_writes_is_uninitialised() -> None:

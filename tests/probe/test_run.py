@@ -143,6 +143,7 @@ def test_the_laxer_capture_mode_has_the_last_word() -> None:
     assert combined_verdict([works, wrong]) == "wrong_on_replay"
     assert combined_verdict([works, result("replay", "ok", "inconclusive")]) == "inconclusive"
     assert combined_verdict([works, result("escape", "faults", "faults")]) == "escapes"
+    assert combined_verdict([result("capture", "empty", "faults")]) == "escapes"
     assert combined_verdict([result("trace", "faults", "faults")]) == "faults"
 
 

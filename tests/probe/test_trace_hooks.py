@@ -93,6 +93,22 @@ def test_a_warning_that_arrives_after_its_operation_still_belongs_to_it(log: Eve
     assert "debug mode" in events[line_of("another line")][2]
 
 
+def test_a_list_that_is_uploaded_for_an_index_is_a_copy_to_the_device(log: EventLog) -> None:
+    hooks = SynchronizationHooks(log, "cpu")
+    x, ids = torch.arange(4.0), torch.tensor([0, 1])
+
+    class Blocking:
+        _schema, tags = torch.ops.aten.index.Tensor._schema, torch.ops.aten.index.Tensor.tags
+
+        def __call__(self, *arguments):  # type: ignore[no-untyped-def]
+            hooks.blocked()
+            return torch.ops.aten.index.Tensor(*arguments)
+
+    hooks.run_operation(Blocking(), (), (x, [ids]), {})
+    (event,) = log.events()
+    assert (event.kind, event.hazard) == ("host-to-device-copy", "CAP103")
+
+
 def test_other_warnings_still_reach_the_user(log: EventLog) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

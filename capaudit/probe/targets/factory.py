@@ -24,6 +24,9 @@ def build_factory(module_name: str, factory_name: str) -> Callable[[TargetOption
 
     def build(options: TargetOptions) -> Target:
         module = _load_file(module_name) if module_name.endswith(".py") else _load_module(module_name)
+        if "warp" in sys.modules:
+            # Warp's conversions from torch do not initialise it, its other calls do.
+            sys.modules["warp"].init()
         factory = getattr(module, factory_name, None)
         if not callable(factory):
             raise InputError(f"{module_name} has no callable {factory_name!r}", place=module_name)
