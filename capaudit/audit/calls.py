@@ -269,6 +269,12 @@ def call_function(
     if bound_arguments is None:
         return NOTHING
     phase = frame.context.phase
+    if phase == "after":
+        # Only what the function itself binds matters here; whatever else binds carriers is looked at by itself.
+        promised = attributes.return_annotation(machine, info)
+        if promised and UNKNOWN not in promised:
+            return promised
+        phase = "cold"
     if frame.failure and phase == "tick":
         phase = "cold"
     mode = frame.mode if phase == "tick" else frozenset()

@@ -140,6 +140,8 @@ def _word(frame: Frame, atom: Atom, word: str) -> bool | None:
         return None
     if word.startswith("flag:"):
         return isinstance(atom, Object) and word[5:] in atom.flags
+    if word.startswith("=") and isinstance(atom, Library):
+        return atom.path == word[1:]
     if word.startswith("="):
         return str(atom.value) == word[1:] if isinstance(atom, Const) else None if isinstance(atom, Host) else False
     handler = _WORDS.get(word)

@@ -25,9 +25,23 @@ class Cell:
     would keep using the value of the capture.
     """
 
-    __slots__ = ("constants", "label", "node", "persistent", "readers", "tick_write", "value", "varies", "written_by")
+    __slots__ = (
+        "constants",
+        "label",
+        "name",
+        "node",
+        "owner",
+        "persistent",
+        "readers",
+        "tick_write",
+        "value",
+        "varies",
+        "written_by",
+    )
 
-    def __init__(self, label: str, persistent: bool) -> None:
+    def __init__(self, owner: Any, name: str, label: str, persistent: bool) -> None:
+        self.owner = owner
+        self.name = name
         self.label = label
         self.persistent = persistent
         self.value: Value = NOTHING
@@ -112,12 +126,15 @@ class Context:
         "phase",
         "pruned",
         "rebinds",
+        "reads",
         "receiver",
         "records",
         "result",
         "runs",
+        "serial",
         "streams",
         "token",
+        "used",
         "yields",
     )
 
@@ -142,6 +159,7 @@ class Context:
         self.local_readers: dict[Context, None] = {}
         self.callers: dict[Context, None] = {}
         self.token = closure_token(self)
+        self.serial = 0
         self.dirty = False
         self.busy = False
         self.runs = 0
@@ -153,6 +171,8 @@ class Context:
         """Forget what one evaluation produced; the next one starts over, with results only moving up."""
         self.records: dict[tuple[Any, ...], OperationRecord] = {}
         self.callees: dict[Context, ast.AST] = {}
+        self.used: dict[Context, Value] = {}  # the results that this evaluation built on
+        self.reads: dict[Cell, tuple[Value, bool]] = {}  # what each cell held when this evaluation first read it
         self.edges: dict[tuple[Context, ast.AST], int | None] = {}  # how often each call site runs
         self.calls: dict[ast.Call, tuple[bool, str]] = {}
         self.entry_reads: dict[Cell, tuple[Module, ast.AST]] = {}

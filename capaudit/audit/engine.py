@@ -17,7 +17,7 @@ from capaudit.audit.options import AuditOptions
 from capaudit.audit.suppressions import apply_suppressions, meta_finding, spans
 from capaudit.audit.values import instance, reset_pool
 from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
-from capaudit.audit.warmup import entry_is_warm
+from capaudit.audit.warmup import capturing_functions, entry_is_warm
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import Program, build_program
@@ -63,6 +63,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
     program = _program(options)
     machine = Machine(program, knowledge, run_context, dict(options.configuration.versions))
     entries = find_entries(program, machine.names, options)
+    machine.capturing = capturing_functions(program)
     machine.owned = owned_functions(program, machine.names, entries)
     machine.memo["no-validation"] = any("set_default_validate_args(False)" in m.source for m in program.modules.values())
     machine.memo["registered-generator"] = any("register_generator_state(" in m.source for m in program.modules.values())
@@ -88,8 +89,8 @@ def evaluate_entry(machine: Machine, entry: Entry) -> Context:
     """Bring a boundary's contexts to rest and return the one it starts with."""
     machine.capture = entry.boundary.capture
     machine.warmed = {}
-    machine.warm = entry_is_warm(machine.program, entry)
-    for context in machine.contexts.values():
+    machine.warm = entry_is_warm(machine.capturing, entry)
+    for context in machine.dirty:
         context.dirty = False
     machine.dirty.clear()
     if entry.region is not None:

@@ -68,7 +68,9 @@ def exception_value(frame: Frame) -> Value:
 
 def site(frame: Frame, node: ast.AST) -> tuple[Any, ...]:
     """The allocation site of an object made by ``node``."""
-    return (frame.module.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    context = frame.context
+    apart = context.serial if context.function is not None and context.function.name not in ("__init__", "__post_init__") else 0
+    return (frame.module.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0), apart)
 
 
 def _constant(frame: Frame, node: ast.Constant) -> Value:

@@ -7,19 +7,18 @@ functions that may do that are evaluated once more as code that runs after captu
 
 from __future__ import annotations
 
-import ast
 import re
+from bisect import bisect_right
 
 from capaudit.audit import calls
 from capaudit.audit.boundaries import Entry
-from capaudit.audit.contexts import Cell, Context, Rebind
+from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.machine import Machine
-from capaudit.audit.values import Atom, Instance, instance
+from capaudit.audit.values import Atom, Box, Instance, instance
 from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo
-from capaudit.program.symbols import dotted_text
 
-_MOST_FUNCTIONS = 200
+_MOST_FUNCTIONS = 150
 _SETUP = ("__init__", "__post_init__", "__new__", "setup", "__setstate__", "__deepcopy__", "__enter__", "__del__", "close")
 
 
@@ -28,86 +27,95 @@ def late_rebinds(machine: Machine, root: Context, entry: Entry) -> list[Rebind]:
     carriers = {cell: None for cell in root.entry_reads if cell.persistent and None not in cell.constants}
     owners: dict[ClassInfo, dict[Instance, None]] = {}
     names: dict[str, None] = {}
-    for (owner, name), cell in machine.heap.items():
-        if cell in carriers and isinstance(owner, Instance):
-            names[name] = None
-            for cls in machine.names.mro(owner.cls):
-                owners.setdefault(cls, {})[owner] = None
+    files: dict[str, None] = {}
+    for cell in carriers:
+        if isinstance(cell.owner, Instance):
+            names[cell.name] = None
+            for cls in machine.names.mro(cell.owner.cls):
+                owners.setdefault(cls, {})[cell.owner] = None
+        elif isinstance(cell.owner, Box):
+            names[ENTRY] = None
+            files[cell.owner.site[0]] = None
     if not names:
         return []
-    excluded = {context.function for context in reachable(root)} | _construction(machine)
+    files.update(dict.fromkeys(cls.module.file for cls in owners))
+    excluded = {context.function for context in reachable(root)}
+    evaluated = 0
     found: list[Rebind] = []
     seen: set[tuple[object, ...]] = set()
-    for function in _candidates(machine, names, excluded):
+    for function in _candidates(machine, names):
+        if function in excluded or function.name in _SETUP or function in machine.owned or _constructs(machine, function):
+            continue
+        if function.cls not in owners and not (function.cls is None and function.module.file in files):
+            continue
+        evaluated += 1
+        if evaluated > _MOST_FUNCTIONS:
+            break
         for receiver in _receivers(machine, function, owners):
             arguments = calls.promised_arguments(machine, function, receiver)
             context = machine.enter(function, receiver, arguments, frozenset(), "after", None, None)
             if context is None:
                 continue
-            for inner in _after(context):
-                for rebind in inner.rebinds:
-                    key = (rebind.cell, rebind.module.name, getattr(rebind.node, "lineno", 0))
-                    if rebind.cell in carriers and key not in seen and inner.function not in excluded:
-                        seen.add(key)
-                        found.append(Rebind(rebind.cell, rebind.module, rebind.node, False))
+            for rebind in context.rebinds:
+                key = (rebind.cell, rebind.module.name, getattr(rebind.node, "lineno", 0))
+                if rebind.cell in carriers and key not in seen:
+                    seen.add(key)
+                    found.append(Rebind(rebind.cell, rebind.module, rebind.node, False))
     return found
 
 
-def _after(context: Context) -> list[Context]:
-    seen = {context: None}
-    queue = [context]
-    for current in queue:
-        for callee in current.callees:
-            if callee.phase == "after" and callee not in seen:
-                seen[callee] = None
-                queue.append(callee)
-    return queue
-
-
-def _construction(machine: Machine) -> set[FunctionInfo | None]:
-    """Functions that construction runs: what they bind, they bind before any capture."""
-    contexts = [c for c in (*machine.contexts.values(), *machine.shared.values()) if c.phase == "cold"]
-    queue = [c for c in contexts if c.function is not None and c.function.name in _SETUP]
-    seen = dict.fromkeys(queue)
+def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
+    """Whether construction was seen to run a function: what it binds, it binds before any capture."""
+    if function is None:
+        return False
+    seen = {context: None for context in machine.by_function.get(function, ()) if context.phase == "cold"}
+    queue = list(seen)
     for context in queue:
-        for callee in context.callees:
-            if callee.phase == "cold" and callee not in seen:
-                seen[callee] = None
-                queue.append(callee)
-    return {context.function for context in seen}
-
-
-_STORE = re.compile(r"\.(\w+)(?:\s*,[^=\n]*)?\s*(?::[^=\n]+)?=(?!=)|\b(setattr|resize_|set_)\(")
-
-
-def _candidates(machine: Machine, names: dict[str, None], excluded: set[FunctionInfo | None]) -> list[FunctionInfo]:
-    result: list[FunctionInfo] = []
-    for module in machine.program.modules.values():
-        lines = [
-            module.source.count("\n", 0, match.start()) + 1
-            for match in _STORE.finditer(module.source)
-            if match[2] or match[1] in names
-        ]
-        if not lines:
-            continue
-        for function in module.all_functions:
-            if function in excluded or function.name in _SETUP or function in machine.owned:
-                continue
-            last = function.node.end_lineno or 0
-            if any(function.node.lineno <= line <= last for line in lines) and _rebinds_something(function, names):
-                result.append(function)
-                if len(result) >= _MOST_FUNCTIONS:
-                    return result
-    return result
-
-
-def _rebinds_something(function: FunctionInfo, names: dict[str, None]) -> bool:
-    for node in ast.walk(function.node):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr in names:
+        if context.function is not None and context.function.name in _SETUP:
             return True
-        if isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in ("setattr", "resize_", "set_"):
-            return True
+        for caller in context.callers:
+            if caller not in seen and caller.phase == "cold":
+                seen[caller] = None
+                queue.append(caller)
     return False
+
+
+ENTRY = "[]"
+"""Stands for entries of containers among the names of carriers."""
+_STORE = re.compile(r"\.(\w+)(?:\s*,[^=\n]*)?\s*(?::[^=\n]+)?=(?!=)|\b(setattr|resize_|set_)\(|\](?:\s*,[^=\n]*)?\s*(=)(?!=)")
+
+
+def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
+    """Functions whose text binds one of the names, or an attribute whose name is computed."""
+    found: dict[FunctionInfo, None] = {}
+    index = _stores_index(machine)
+    for name in (*names, ""):
+        found.update(dict.fromkeys(index.get(name, ())))
+    order = {function: i for i, function in enumerate(found)}
+    return sorted(found, key=lambda f: (f.module.file, f.line, order[f]))
+
+
+def _stores_index(machine: Machine) -> dict[str, list[FunctionInfo]]:
+    """Attribute names to the functions that bind them; the empty name for ``setattr`` and ``resize_``."""
+    index: dict[str, list[FunctionInfo]] | None = machine.memo.get("stores-index")
+    if index is not None:
+        return index
+    index = {}
+    for module in machine.program.modules.values():
+        starts = [f.line for f in module.all_functions]
+        line, position = 1, 0
+        for match in _STORE.finditer(module.source):
+            line += module.source.count("\n", position, match.start())
+            position = match.start()
+            for i in range(bisect_right(starts, line) - 1, -1, -1):
+                function = module.all_functions[i]
+                if function.line <= line <= (function.node.end_lineno or 0):
+                    name = "" if match[2] else ENTRY if match[3] else match[1]
+                    if function not in index.setdefault(name, []):
+                        index[name].append(function)
+                    break
+    machine.memo["stores-index"] = index
+    return index
 
 
 def _receivers(machine: Machine, function: FunctionInfo, owners: dict[ClassInfo, dict[Instance, None]]) -> list[Atom | None]:

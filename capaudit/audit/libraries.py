@@ -24,6 +24,7 @@ from capaudit.audit.values import (
     bound,
     const,
     host,
+    items,
     join,
     like,
     library_object,
@@ -75,8 +76,16 @@ class Call:
             nodes.insert(0, node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None)
         elif receiver is None and not takes_self and names and names[0] == "self":
             names = names[1:]
-        for name, value, place in zip(names, positional, nodes, strict=False):
-            self.bound[name] = value
+        for i, name in enumerate(names):
+            if name.startswith("*"):
+                rest = positional[i:]
+                if rest:
+                    self.bound[name[1:]] = items(tuple(rest)) if len(rest) > 1 else rest[0]
+                break
+            if i >= len(positional):
+                break
+            self.bound[name] = positional[i]
+            place = nodes[i]
             if place is not None:
                 self.nodes[name] = place
         for name, value in arguments.keywords.items():
@@ -190,10 +199,6 @@ def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr
             return _module_result(frame, arguments, node)
         return None
     value = apply(frame, Call(operation, path, atom, arguments, node))
-    if atom.path in ("torch.nn.GRU", "torch.nn.LSTM", "torch.nn.RNN", "torch.nn.MultiheadAttention"):
-        from capaudit.audit.values import items
-
-        return items((value, value))
     return value
 
 

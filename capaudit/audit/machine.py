@@ -63,6 +63,9 @@ class Machine:
         self.exact_counts: dict[tuple[Any, ...], int] = {}
         self.dirty: dict[Context, None] = {}
         self.depth = 0
+        self.serials = 0
+        self.hollow: dict[Cell, None] = {}  # cells that were read before anything was bound to them
+        self.by_function: dict[FunctionInfo, list[Context]] = {}
         self.constructed: dict[Instance, None] = {}
         self.seen_arguments: dict[FunctionInfo, dict[str, Value]] = {}
         self.owned: dict[FunctionInfo, tuple[str, str]] = {}
@@ -71,6 +74,7 @@ class Machine:
         self.speculative = 0  # evaluating methods only to learn what they bind
         self.warm = False  # the whole boundary is seen to run before the capture
         self.memo: dict[Any, Any] = {}
+        self.capturing: list[tuple[FunctionInfo, int]] = []
         self._runner = runner
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
 
@@ -98,11 +102,15 @@ class Machine:
         if phase == "cold" and caller is not None and not self.speculative:
             self.cold_runs[function] = None
         if context.busy:
+            if caller is not None:
+                caller.used[context] = context.result
             return context
         if context.runs == 0 and self.depth >= limit:
             return None
         if context.runs == 0 or context.dirty:
             self.run(context, caller)
+        if caller is not None:
+            caller.used[context] = context.result
         return context
 
     def _context(
@@ -149,6 +157,9 @@ class Machine:
     ) -> Context:
         context = Context(function, function.module, receiver, arguments, mode, phase)
         context.items["closure"] = closure
+        self.serials += 1
+        context.serial = self.serials
+        self.by_function.setdefault(function, []).append(context)
         return context
 
     def ran_cold(self, function: FunctionInfo) -> bool:
@@ -156,8 +167,8 @@ class Machine:
         return function in self.cold_runs
 
     def mark(self, context: Context) -> None:
-        """Put a context on the work list."""
-        if context.runs < _MOST_RUNS:
+        """Put a context on the work list; one that is being evaluated checks what it read when it is done."""
+        if not context.busy and context.runs < _MOST_RUNS:
             context.dirty = True
             self.dirty[context] = None
 
@@ -175,22 +186,33 @@ class Machine:
         finally:
             context.busy = False
             self.depth -= 1
+        if self._outdated(context):
+            self.mark(context)
         if context.result is not before or context.yields is not yields:
             for other in context.callers:
                 if other is not caller:
                     self.mark(other)
 
+    def _outdated(self, context: Context) -> bool:
+        if any(cell.value is not value or cell.varies is not varies for cell, (value, varies) in context.reads.items()):
+            return True
+        return any(callee.busy is False and callee.result is not result for callee, result in context.used.items())
+
     def settle(self) -> None:
-        """Evaluate until nothing changes."""
+        """Evaluate until nothing changes. What no caller reaches any more is left alone until somebody calls it again."""
         while self.dirty:
             context = next(iter(self.dirty))
+            if context.callers and not any(context in caller.callees for caller in context.callers):
+                del self.dirty[context]
+                continue
             self.run(context)
 
     def settle_unknown(self) -> None:
         """Settle; then let what was read but never bound become unknown, and settle again."""
         for _ in range(6):
             self.settle()
-            empty = [cell for cell in self.heap.values() if not cell.value and cell.readers]
+            empty = [cell for cell in self.hollow if not cell.value]
+            self.hollow.clear()
             if not empty:
                 return
             for cell in empty:
@@ -203,7 +225,7 @@ class Machine:
         key = (owner, name)
         cell = self.heap.get(key)
         if cell is None:
-            cell = Cell(_label(owner, name), not getattr(owner, "tick", False))
+            cell = Cell(owner, name, _label(owner, name), not getattr(owner, "tick", False))
             self.heap[key] = cell
             self.cells_of.setdefault(owner, {})[name] = cell
             if isinstance(owner, Instance) and owner.site is not None:
@@ -216,6 +238,11 @@ class Machine:
     def read_cell(self, cell: Cell, context: Context) -> Value:
         """Read a cell; tensors and arrays come back as views of that cell's storage."""
         cell.readers[context] = None
+        if cell not in context.reads:
+            context.reads[cell] = (cell.value, cell.varies)
+        if not cell.value:
+            self.hollow[cell] = None
+            return NOTHING
         return carried(cell.value, cell) if cell.persistent else cell.value
 
     def join_cell(self, cell: Cell, value: Value) -> None:

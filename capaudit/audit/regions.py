@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls
+from capaudit.audit import calls, results
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -210,7 +210,8 @@ def _stream_method(frame: Frame, name: str, receiver: Atom, argument: Value, nod
     elif name == "wait_event":
         frame.stream_event("await", own, node, _event_key(argument))
     elif name == "record_event":
-        frame.stream_event("record", own, node, _event_key(argument))
+        key = _event_key(argument) if argument else results.site(frame, node)
+        frame.stream_event("record", own, node, key)
 
 
 def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> None:

@@ -64,8 +64,33 @@ _ELEMENTS = ("bool", "int", "float")
 
 def value(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     """The value that a result specification describes for one call."""
+    if made.path in _CONVERSIONS and isinstance(made.receiver, Tensor) and (made.everything[1:] or made.path.endswith(".cuda")):
+        return _converted(frame, made, made.receiver)
     handler = _KINDS.get(spec.kind)
     return handler(frame, spec, made) if handler is not None else unknown
+
+
+_CONVERSIONS = ("torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.type")
+
+
+def _converted(frame: Frame, made: Call, own: Tensor) -> Value:
+    """Moves and dtype changes: the same tensor elsewhere, or the tensor itself where nothing changes."""
+    device = "cuda" if made.path.endswith(".cuda") else own.device
+    element, sure = own.element, own.sure
+    for given in made.everything[1:]:
+        named = conditions.dtype_element(given)
+        if named is not None:
+            element = named
+            continue
+        for atom in given:
+            if isinstance(atom, Tensor):
+                device, sure = atom.device, atom.sure
+                element = atom.element or element
+            elif not (isinstance(atom, (Const, Host)) and atom.type_name == "bool"):
+                device = conditions.named_device(atom) or device
+    if device == own.device and element == own.element:
+        return (own,)
+    return (like(own, device=device, element=element, sure=sure or device != own.device, storage="fresh", pinned=False),)
 
 
 def _flag_element(spec: ResultSpec) -> str | None:
@@ -259,7 +284,7 @@ def _like(frame: Frame, spec: ResultSpec, made: Call) -> Value:
                     element=_target_element(spec, made, atom.element),
                     storage=atom.storage if "view" in spec.flags else "fresh",
                     dynamic=atom.dynamic or "dynamic" in spec.flags,
-                    rank=0 if "0d" in spec.flags else atom.rank,
+                    rank=0 if "0d" in spec.flags else None if "unranked" in spec.flags else atom.rank,
                     pinned="pinned" in spec.flags,
                 ),
             ),
@@ -333,9 +358,13 @@ def _tuple(frame: Frame, spec: ResultSpec, made: Call) -> Value:
 def _object(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     flags = frozenset(
         name
-        for name, given in made.arguments.keywords.items()
+        for name, given in made.bound.items()
         if any(not (isinstance(a, Const) and not a.value) for a in given) and name.isidentifier()
     )
+    if spec.name.startswith("torch.distributions.") and "validate_args" not in made.bound:
+        flags |= {"validate_args"}
+    if spec.name == "torch.Generator" and frame.machine.memo.get("registered-generator"):
+        flags |= {"registered"}
     held: Value = NOTHING
     if spec.name in ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"):
         for v in gather_instances(frame, made.everything):
@@ -362,7 +391,7 @@ def _cpu(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         base = tensor("cpu", element=_data_element(frame, made, name), rank=_factory_rank(frame, made, name))
     else:
         base = tensors[0]
-    return (like(base, device="cpu", sure=True, storage="fresh", element=_target_element(spec, made, base.element), pinned="pinned" in spec.flags),)
+    return (like(base, device="cpu", sure=True, storage="fresh", element=_target_element(spec, made, base.element), pinned="pinned" in spec.flags, rank=0 if "0d" in spec.flags else base.rank),)
 
 
 _KINDS: dict[str, Any] = {

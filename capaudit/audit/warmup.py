@@ -12,25 +12,28 @@ _CAPTURES = ("cuda.graph", "ScopedCapture", "capture_begin", "make_graphed_calla
 _SELF_WARMING = ("make_graphed_callables",)  # it runs the callable a few times itself
 
 
-def entry_is_warm(program: Program, entry: Entry) -> bool:
+def entry_is_warm(capturing: list[tuple[FunctionInfo, int]], entry: Entry) -> bool:
     """Whether the entry is called before a capture, by the function that captures or by its class's constructor."""
     name = entry.function.name
     init = entry.cls.methods.get("__init__") if entry.cls is not None else None
     if init is not None and any(_calls(node, name, own=True) for node in ast.walk(init.node)):
         return True
+    return any(
+        function is not entry.function and _warms_before_capture(function, line, name) for function, line in capturing
+    )
+
+
+def capturing_functions(program: Program) -> list[tuple[FunctionInfo, int]]:
+    """Functions that begin a capture, each with the line of the first."""
+    found: list[tuple[FunctionInfo, int]] = []
     for module in program.modules.values():
-        if name not in module.source or not any(text in module.source for text in _CAPTURES):
-            continue
-        for function in module.all_functions:
-            if function is not entry.function and _warms_before_capture(function, name):
-                return True
-    return False
+        if any(text in module.source for text in _CAPTURES):
+            lines = ((function, _capture_line(function)) for function in module.all_functions)
+            found.extend((function, line) for function, line in lines if line is not None)
+    return found
 
 
-def _warms_before_capture(function: FunctionInfo, name: str) -> bool:
-    capture = _capture_line(function)
-    if capture is None:
-        return False
+def _warms_before_capture(function: FunctionInfo, capture: int, name: str) -> bool:
     for node in ast.walk(function.node):
         if _calls(node, name, own=False) and getattr(node, "lineno", capture) < capture:
             return True
