@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import annotations, attributes, builtin_calls, hazards, instances, libraries, parameters, stores
+from capaudit.audit import annotations, attributes, builtin_calls, hazards, instances, libraries, parameters, setup, stores
 from capaudit.audit.contexts import Context
 from capaudit.audit.machine import borrowed
 from capaudit.audit.names import External
@@ -13,7 +13,6 @@ from capaudit.audit.values import (
     NONE,
     NOTHING,
     UNKNOWN,
-    Array,
     Atom,
     Bound,
     Box,
@@ -278,8 +277,8 @@ def call_function(
     if frame.failure and phase == "tick":
         phase = "cold"
     mode = frame.mode if phase == "tick" else frozenset()
-    if not frame.tick and (shortcut := _host_promise(machine, info)):
-        return shortcut
+    if frame.context.phase == "cold" and (promise := setup.shortcut(machine, info)):
+        return promise
     context = machine.enter(info, receiver, bound_arguments, mode, phase, frame.context, node, closure, stores.times(frame))
     if context is None:
         return attributes.return_annotation(machine, info) or unknown
@@ -291,46 +290,6 @@ def call_function(
         return sequence("iterator", context.yields)
     promised = attributes.return_annotation(machine, info)
     return annotations.refine(context.result, promised) if promised else context.result
-
-
-def _host_promise(machine: Machine, info: FunctionInfo) -> Value:
-    """What a cold function promises, where following it cannot say more.
-
-    Set-up code builds terrains, specifications and tables on the host for a long while; a function that
-    is annotated to return host data and binds no attribute leaves nothing behind that a boundary reads.
-    """
-    key = ("host-promise", info)
-    if key not in machine.memo:
-        promised = attributes.return_annotation(machine, info)
-        pure = bool(promised) and all(_is_host_data(machine, atom, 3) for atom in promised) and promised != (NONE,)
-        machine.memo[key] = promised if pure and not _binds_attributes(info) else NOTHING
-    return machine.memo[key]  # type: ignore[no-any-return]
-
-
-def _is_host_data(machine: Machine, atom: Atom, depth: int) -> bool:
-    match atom:
-        case Const() | Host() | Array():
-            return True
-        case Object():
-            return not atom.path.startswith(("torch.", "warp."))
-        case Items():
-            return depth > 0 and all(_is_host_data(machine, a, depth - 1) for item in atom.items for a in item)
-        case Sequence() | Mapping():
-            return depth > 0 and bool(atom.item) and all(_is_host_data(machine, a, depth - 1) for a in atom.item)
-        case Instance():
-            if machine.names.subclasses(atom.cls) or depth <= 0 or not instances.is_data_class(machine, atom.cls):
-                return False
-            fields = instances.field_names(machine, atom.cls)
-            promised = [
-                annotations.annotation_value(machine, atom.cls.module, atom.cls.annotations.get(name), None) for name in fields
-            ]
-            return all(value and all(_is_host_data(machine, a, depth - 1) for a in value) for value in promised)
-        case _:
-            return False
-
-
-def _binds_attributes(info: FunctionInfo) -> bool:
-    return any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for node in ast.walk(info.node))
 
 
 def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr) -> Value:

@@ -19,6 +19,7 @@ class Atom:
     """One alternative of a value. Subclasses list their fields; instances are interned per class."""
 
     __slots__ = ("key",)
+    group: ClassVar[int] = 0  # what merges with what: 1 tensors, 2 host scalars, 3 sequences
     fields: ClassVar[tuple[str, ...]] = ()
     _pool: ClassVar[dict[Any, Any]] = {}
     key: tuple[Any, ...]
@@ -58,6 +59,7 @@ class Const(Atom):
     """A known host constant. ``type_name`` keeps ``True`` and ``1`` apart."""
 
     __slots__ = ("type_name", "value")
+    group = 2
     fields = ("type_name", "value")
     type_name: str
     value: Any
@@ -71,6 +73,7 @@ class Host(Atom):
     """
 
     __slots__ = ("taint", "type_name")
+    group = 2
     fields = ("type_name", "taint")
     type_name: str
     taint: tuple[Any, ...] | None
@@ -86,6 +89,7 @@ class Tensor(Atom):
     """
 
     __slots__ = ("device", "dynamic", "element", "pinned", "rank", "storage", "sure")
+    group = 1
     fields = ("device", "sure", "element", "rank", "dynamic", "storage", "pinned")
     device: str
     sure: bool
@@ -120,6 +124,7 @@ class Sequence(Atom):
     """
 
     __slots__ = ("item", "kind", "taint")
+    group = 3
     fields = ("kind", "item", "taint")
     kind: str
     item: Value
@@ -130,6 +135,7 @@ class Items(Atom):
     """A tuple with known items."""
 
     __slots__ = ("items",)
+    group = 3
     fields = ("items",)
     items: tuple[Value, ...]
 
@@ -427,7 +433,9 @@ def join(left: Value, right: Value) -> Value:
     missing = [atom for atom in right if atom not in left]
     if not missing:
         return left
-    return _normal((*left, *missing))
+    result = _normal((*left, *missing))
+    # Widening may have absorbed what is new: then nothing changed, and whoever read it need not look again.
+    return left if len(result) == len(left) and all(atom in left for atom in result) else result
 
 
 def join_all(values: Any) -> Value:
@@ -440,11 +448,14 @@ def join_all(values: Any) -> Value:
 def _normal(atoms: tuple[Atom, ...]) -> Value:
     if len(atoms) < 2:
         return atoms
-    if sum(isinstance(atom, Tensor) for atom in atoms) > 1:
+    counts = [0, 0, 0, 0]
+    for atom in atoms:
+        counts[atom.group] += 1
+    if counts[1] > 1:
         atoms = _merge_tensors(atoms)
-    if sum(isinstance(atom, (Const, Host)) for atom in atoms) > 1:
+    if counts[2] > 1:
         atoms = _merge_hosts(atoms)
-    if sum(isinstance(atom, (Items, Sequence)) for atom in atoms) > 1:
+    if counts[3] > 1:
         atoms = _merge_sequences(atoms)
     if len(atoms) > _WIDTH and not all(isinstance(atom, (Function, Instance, ClassRef, Partial)) for atom in atoms):
         kept = [atom for atom in atoms if isinstance(atom, (Tensor, WarpArray, Function, Instance))]
