@@ -50,7 +50,7 @@ from capaudit.audit.values import (
     unknown,
     warp_array,
 )
-from capaudit.program import ClassInfo, FunctionInfo, Module
+from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
@@ -116,7 +116,7 @@ def _run_registrations(machine: Machine, symbol: GlobalValue) -> None:
 
 
 def _segment(function: FunctionInfo) -> str:
-    lines = function.module.source.splitlines()
+    lines = function.module.lines
     return "\n".join(lines[function.node.lineno - 1 : function.node.end_lineno])
 
 
@@ -162,7 +162,7 @@ def _imported_elsewhere(frame: Frame, module: Module, name: str) -> Value | None
     machine = frame.machine
     if key not in machine.memo:
         machine.memo[key] = None
-        for node in ast.walk(module.tree):
+        for node in walk(module.tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if (alias.asname or alias.name.partition(".")[0]) == name:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import annotations, attributes, builtin_calls, hazards, instances, libraries, parameters, setup, stores
+from capaudit.audit import (
+    annotations,
+    attributes,
+    builtin_calls,
+    hazards,
+    instances,
+    libraries,
+    parameters,
+    setup,
+    stores,
+)
 from capaudit.audit.contexts import Context
 from capaudit.audit.machine import borrowed
 from capaudit.audit.names import External
@@ -46,7 +56,7 @@ from capaudit.audit.values import (
     unknown,
 )
 from capaudit.model import Confidence, OwnershipClass
-from capaudit.program import ClassInfo, FunctionInfo, Module
+from capaudit.program import BodyFacts, ClassInfo, FunctionInfo, Module, body_facts
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
@@ -504,32 +514,19 @@ def nested_class(frame: Frame, node: ast.ClassDef) -> Value:
     return (class_ref(frame.machine.memo[key]),)
 
 
+def facts_of(info: FunctionInfo) -> BodyFacts:
+    """What one walk over a body says, computed once."""
+    if info.facts is None:
+        info.facts = body_facts(info)
+    return info.facts
+
+
 def is_generator(info: FunctionInfo) -> bool:
-    if info.is_generator is None:
-        info.is_generator = not isinstance(info.node, ast.Lambda) and _yields(info.node.body)
-    return info.is_generator
+    return facts_of(info).yields
 
 
-def _yields(body: list[ast.stmt]) -> bool:
-    stack: list[ast.AST] = list(body)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            stack.extend(ast.iter_child_nodes(node))
-    return False
-
-
-def has_nested_functions(machine: Machine, info: FunctionInfo) -> bool:
-    key = ("nested", info)
-    if key not in machine.memo:
-        machine.memo[key] = not isinstance(info.node, ast.Lambda) and any(
-            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
-            for statement in info.node.body
-            for node in ast.walk(statement)
-        )
-    return bool(machine.memo[key])
+def has_nested_functions(info: FunctionInfo) -> bool:
+    return facts_of(info).nests
 
 
 def is_stub(node: ast.AST) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from capaudit.audit.names import External, Names
 from capaudit.model import CaptureKind
-from capaudit.program import ClassInfo, FunctionInfo, Module, Program
+from capaudit.program import ClassInfo, FunctionInfo, Module, Program, walk
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def discover(program: Program, names: Names, capture: CaptureKind | None, make: 
 def _regions(module: Module, names: Names, capture: CaptureKind | None, make: Callable[..., Entry]) -> list[Entry]:
     found: list[Entry] = []
     for function in module.all_functions:
-        for node in ast.walk(function.node):
+        for node in walk(function.node):
             if not isinstance(node, (ast.With, ast.AsyncWith)):
                 continue
             for item in node.items:
@@ -63,7 +63,7 @@ def _path(names: Names, module: Module, function: FunctionInfo, node: ast.expr) 
         return symbol.path
     text = dotted_text(node)
     head, _, rest = text.partition(".")
-    for inner in ast.walk(function.node):  # imports inside the function
+    for inner in walk(function.node):  # imports inside the function
         if isinstance(inner, ast.Import):
             for alias in inner.names:
                 if (alias.asname or alias.name) == head:
@@ -73,7 +73,7 @@ def _path(names: Names, module: Module, function: FunctionInfo, node: ast.expr) 
 
 def _graphed(module: Module, names: Names, capture: CaptureKind | None, make: Callable[..., Entry]) -> list[Entry]:
     found: list[Entry] = []
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         if not isinstance(node, ast.Call) or not node.args:
             continue
         name = dotted_text(node.func)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from capaudit.audit.contexts import OperationRecord
 from capaudit.model import Confidence, OwnershipClass
-from capaudit.program import FunctionInfo, Program
+from capaudit.program import FunctionInfo, Program, walk
 from capaudit.program.symbols import dotted_text
 
 _GRAPH_CALLS = {
@@ -74,7 +74,7 @@ def _silent(node: ast.AST) -> list[ast.AST]:
 
 def _drives_graph(body: list[ast.stmt]) -> bool:
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walk(statement):
             if isinstance(node, ast.Call):
                 text = dotted_text(node.func)
                 last = text.rpartition(".")[2]
@@ -90,7 +90,7 @@ def _is_broad(handler: ast.ExceptHandler) -> bool:
 
 def _accounts(handler: ast.ExceptHandler) -> bool:
     """Re-raising, or counting and naming the reason, makes a fallback visible."""
-    inner = [node for statement in handler.body for node in ast.walk(statement)]
+    inner = [node for statement in handler.body for node in walk(statement)]
     if any(isinstance(node, ast.Raise) for node in inner):
         return True
     names = handler.name is not None and any(isinstance(node, ast.Name) and node.id == handler.name for node in inner)

@@ -600,7 +600,7 @@ def run_context(machine: Machine, context: Context) -> None:
     if isinstance(node, ast.Lambda):
         context.result = join(context.result, frame.evaluate(node.body))
         return
-    frame.has_nested = calls.has_nested_functions(machine, info)
+    frame.has_nested = calls.has_nested_functions(info)
     if frame.has_nested:
         for name, value in context.arguments.items():
             machine.note_local(context, name, value)

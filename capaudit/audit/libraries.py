@@ -26,8 +26,8 @@ from capaudit.audit.values import (
     host,
     items,
     join,
-    like,
     library_object,
+    like,
     tensor,
     unknown,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from capaudit.program import ClassInfo, FunctionInfo, Module, Program
+from capaudit.program import ClassInfo, FunctionInfo, Module, Program, walk
 from capaudit.program.symbols import dotted_text
 
 
@@ -224,7 +224,7 @@ def stored_attributes(method: FunctionInfo) -> list[str]:
         return []
     first = method.node.args.args[0].arg
     found: dict[str, None] = {}
-    for node in ast.walk(method.node):
+    for node in walk(method.node):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             if isinstance(node.value, ast.Name) and node.value.id == first:
                 found[node.attr] = None
@@ -239,7 +239,7 @@ def _filled_attributes(method: FunctionInfo) -> list[str]:
         return []
     first = method.node.args.args[0].arg
     found: dict[str, None] = {}
-    for node in ast.walk(method.node):
+    for node in walk(method.node):
         target: ast.expr | None = None
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
             target = node.func.value

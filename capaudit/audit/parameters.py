@@ -25,7 +25,7 @@ from capaudit.audit.values import (
     tensor,
     unknown,
 )
-from capaudit.program import ClassInfo, FunctionInfo, Module
+from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Arguments, Frame
@@ -312,7 +312,7 @@ def _local_of(frame: Frame, owner: FunctionInfo, name: str) -> Value:
                 value = _widened(default_value(machine, owner, parameter, default))
             return value or unknown
     result: Value = NOTHING
-    for node in ast.walk(owner.node):
+    for node in walk(owner.node):
         match node:
             case ast.Assign(targets=targets, value=value_node):
                 for target in targets:

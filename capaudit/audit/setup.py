@@ -10,16 +10,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import attributes
+from capaudit.audit import attributes, calls
 from capaudit.audit.values import NONE, NOTHING, UNKNOWN, Returns, Tensor, Value
 from capaudit.program import FunctionInfo
-from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
     from capaudit.audit.machine import Machine
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__", "__call__", "__enter__", "__getattr__", "__setattr__")
-_ADDING = ("append", "appendleft", "add", "insert", "extend", "update", "setdefault", "register_buffer", "add_module")
 _TICK_WORK = ("compute", "step", "apply", "forward", "update", "reset", "render", "print", "info", "get", "items", "append", "keys", "values")
 """Names too common to follow: what they bind is found when it is read."""
 
@@ -52,40 +50,15 @@ def _length(info: FunctionInfo) -> int:
 
 def _may_bind(machine: Machine, info: FunctionInfo) -> bool:
     """Whether a function binds attributes or fills containers, itself or through a method that it names."""
-    if binds(machine, info):
+    facts = calls.facts_of(info)
+    if facts.binds:
         return True
-    for node in ast.walk(info.node):
-        if not isinstance(node, ast.Call):
-            continue
-        name = dotted_text(node.func).rpartition(".")[2]
-        if not name or name in _TICK_WORK:
-            continue
-        if any(binds(machine, method) for method in machine.program.methods_named(name)):
-            return True
-    return False
+    return any(_binding_name(machine, name) for name in facts.calls if name not in _TICK_WORK)
 
 
-def binds(machine: Machine, info: FunctionInfo) -> bool:
-    """Whether a function's own body binds an attribute, a global, or an entry of a container that outlives it."""
-    key = ("binds", info)
+def _binding_name(machine: Machine, name: str) -> bool:
+    """Whether some method of that name binds something."""
+    key = ("binding-name", name)
     if key not in machine.memo:
-        machine.memo[key] = any(_is_binding(node) for node in ast.walk(info.node))
+        machine.memo[key] = any(calls.facts_of(method).binds for method in machine.program.methods_named(name))
     return bool(machine.memo[key])
-
-
-def _is_binding(node: ast.AST) -> bool:
-    match node:
-        case ast.Attribute(ctx=ast.Store()):
-            return True
-        case ast.Subscript(ctx=ast.Store(), value=ast.Attribute()):
-            return True
-        case ast.Global() | ast.Nonlocal():
-            return True
-        case ast.Call(func=ast.Attribute(attr=name, value=ast.Attribute())):
-            return name in _ADDING
-        case ast.Call(func=ast.Name(id="setattr")):
-            return True
-        case _:
-            return False
-
-

@@ -27,6 +27,7 @@ from capaudit.audit.values import (
     WarpArray,
 )
 from capaudit.model import Confidence
+from capaudit.program import walk
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
@@ -163,9 +164,9 @@ def _reads_itself(node: ast.AST, name: str) -> bool:
     target, source = getattr(node, "target", None), getattr(node, "source", None)
     if isinstance(target, ast.Subscript) and source is not None:
         container = ast.dump(target.value).replace("Store()", "Load()")
-        return any(isinstance(inner, ast.Subscript) and ast.dump(inner.value) == container for inner in ast.walk(source))
+        return any(isinstance(inner, ast.Subscript) and ast.dump(inner.value) == container for inner in walk(source))
     node = source or node
-    return any(isinstance(inner, ast.Attribute) and inner.attr == name and isinstance(inner.ctx, ast.Load) for inner in ast.walk(node))
+    return any(isinstance(inner, ast.Attribute) and inner.attr == name and isinstance(inner.ctx, ast.Load) for inner in walk(node))
 
 
 def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bool) -> None:

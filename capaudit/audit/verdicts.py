@@ -228,7 +228,7 @@ def _character(module: Module, line: int, column: int) -> int:
     """1-based character column of a byte offset."""
     if module.source.isascii():
         return column + 1
-    lines = module.source.splitlines()
+    lines = module.lines
     if 0 < line <= len(lines):
         return len(lines[line - 1].encode()[:column].decode(errors="ignore")) + 1
     return column + 1
@@ -265,7 +265,7 @@ def _operation(record: OperationRecord, context: Context, boundary: Boundary) ->
 def source_text(module: Module, node: ast.AST) -> str:
     """The source of a node on one line."""
     line, column, end_line, end_column = _span(node)
-    lines = module.source.splitlines()
+    lines = module.lines
     if not 0 < line <= len(lines):
         return ""
     if line == end_line:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from capaudit.audit.boundaries import Entry
-from capaudit.program import FunctionInfo, Program
+from capaudit.program import FunctionInfo, Program, walk
 from capaudit.program.symbols import dotted_text
 
 _CAPTURES = ("cuda.graph", "ScopedCapture", "capture_begin", "make_graphed_callables")
@@ -16,7 +16,7 @@ def entry_is_warm(capturing: list[tuple[FunctionInfo, int]], entry: Entry) -> bo
     """Whether the entry is called before a capture, by the function that captures or by its class's constructor."""
     name = entry.function.name
     init = entry.cls.methods.get("__init__") if entry.cls is not None else None
-    if init is not None and any(_calls(node, name, own=True) for node in ast.walk(init.node)):
+    if init is not None and any(_calls(node, name, own=True) for node in walk(init.node)):
         return True
     return any(
         function is not entry.function and _warms_before_capture(function, line, name) for function, line in capturing
@@ -34,7 +34,7 @@ def capturing_functions(program: Program) -> list[tuple[FunctionInfo, int]]:
 
 
 def _warms_before_capture(function: FunctionInfo, capture: int, name: str) -> bool:
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if _calls(node, name, own=False) and getattr(node, "lineno", capture) < capture:
             return True
         if isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in _SELF_WARMING:
@@ -46,7 +46,7 @@ def _warms_before_capture(function: FunctionInfo, capture: int, name: str) -> bo
 def _capture_line(function: FunctionInfo) -> int | None:
     lines = [
         node.lineno
-        for node in ast.walk(function.node)
+        for node in walk(function.node)
         if isinstance(node, ast.Call) and dotted_text(node.func).endswith(_CAPTURES)
     ]
     return min(lines) if lines else None

@@ -2,5 +2,6 @@
 
 from capaudit.program.index import Program, build_program
 from capaudit.program.symbols import ClassInfo, FunctionInfo, Module, Unparsable
+from capaudit.program.walking import BodyFacts, body_facts, walk
 
-__all__ = ["ClassInfo", "FunctionInfo", "Module", "Program", "Unparsable", "build_program"]
+__all__ = ["BodyFacts", "ClassInfo", "FunctionInfo", "Module", "Program", "Unparsable", "body_facts", "build_program", "walk"]

@@ -122,13 +122,20 @@ def _calls_with_owner(
     tree: ast.Module, module: Module, by_node: dict[int, FunctionInfo]
 ) -> Iterator[tuple[ast.Call, FunctionInfo | None]]:
     stack: list[tuple[ast.AST, FunctionInfo | None]] = [(tree, None)]
+    found: list[tuple[ast.Call, FunctionInfo | None]] = []
     while stack:
         node, owner = stack.pop()
         if isinstance(node, ast.Call):
-            yield node, owner
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.append((node, owner))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             owner = by_node.get(id(node), owner)
-        stack.extend((child, owner) for child in reversed(list(ast.iter_child_nodes(node))))
+        for value in node.__dict__.values():
+            if isinstance(value, list):
+                stack.extend((item, owner) for item in value if isinstance(item, ast.AST))
+            elif isinstance(value, ast.AST):
+                stack.append((value, owner))
+    found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset, -(pair[0].end_col_offset or 0)))
+    yield from found
 
 
 def build_program(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from capaudit.program.walking import BodyFacts
 
 type_checking_names = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING"})
 
@@ -37,7 +41,7 @@ class FunctionInfo:
     qualname: str
     cls: ClassInfo | None
     decorators: tuple[str, ...]
-    is_generator: bool | None = None  # computed on first use
+    facts: BodyFacts | None = None  # computed on first use
     owned: tuple[str, str] | None = None  # (ownership class, reason) from a comment or decorator
 
     @property
@@ -95,8 +99,16 @@ class Module:
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     values: dict[str, ast.expr] = field(default_factory=dict)
     annotations: dict[str, ast.expr] = field(default_factory=dict)
+    split: list[str] | None = None
     all_functions: list[FunctionInfo] = field(default_factory=list)
     all_classes: list[ClassInfo] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """Source lines, split once."""
+        if self.split is None:
+            self.split = self.source.splitlines()
+        return self.split
 
     @property
     def package(self) -> str:
