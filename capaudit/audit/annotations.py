@@ -219,9 +219,25 @@ def _external(machine: Machine, path: str, name: str) -> Value:
         return none if path == "None" else host("str" if path == "torch.device" else "any")
     if path.startswith(("typing.", "typing_extensions.", "collections.abc.")):
         return unknown
+    made = machine.knowledge.operations.get(path)
+    if made is not None and made.result.kind == "object":
+        return (library_object(made.result.name),)
+    if path in _described_classes(machine):
+        return (library_object(path),)
     if "." in path and _pure_host(machine, path):
         return host("any")
     return (library_object(path),) if "." in path else unknown
+
+
+def _described_classes(machine: Machine) -> frozenset[str]:
+    """Dotted paths of library classes with a described method."""
+    found = machine.memo.get("described-classes")
+    if found is None:
+        found = frozenset(
+            owner for name in machine.knowledge.operations if (owner := name.rpartition(".")[0]).rpartition(".")[2][:1].isupper()
+        )
+        machine.memo["described-classes"] = found
+    return found  # type: ignore[no-any-return]
 
 
 def _element(name: str) -> str | None:

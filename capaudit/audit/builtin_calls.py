@@ -654,6 +654,7 @@ def _as_promised(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 _HANDLERS: dict[str, Any] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
+    "builtins.object.__setattr__": _setattr,
     "builtins.hasattr": _hasattr,
     "builtins.len": _len,
     "builtins.range": _range,

@@ -627,7 +627,7 @@ def check_first_use(frame: Frame, value: Value, node: ast.expr) -> None:
         return
     if not frame.function.has_decorator("cached_property", "cache", "lru_cache"):
         return
-    if stores.owns_buffers(frame.machine, value) and not stores.is_warm(frame) and not frame.machine.ran_cold(frame.function):
+    if stores.makes_buffers(frame.machine, value) and not stores.is_warm(frame) and not frame.machine.ran_cold(frame.function):
         frame.reject(
             node,
             "CAP503",

@@ -155,7 +155,7 @@ def set_entry(
     machine.join_cell(machine.cell(target, "#keys"), key)
     name = f"[{key[0].value!r}]" if len(key) == 1 and isinstance(key[0], Const) else "*"
     cell = machine.cell(target, name)
-    if place is None or not frame.tick or target.tick:
+    if place is None or frame.context.phase == "cold" or target.tick:
         machine.join_cell(cell, value)
         return
     cell.label = f"entry {name} of the {target.kind} made at line {target.site[1]}" if name != "*" else cell.label

@@ -23,6 +23,7 @@ _GRAPH_CALLS = {
     "make_graphed_callables",
     "CUDAGraph",
 }
+MESSAGE = "a broad handler around capture or replay goes on in eager mode, and nothing counts or names the reason"
 _BROAD = {"Exception", "BaseException", "RuntimeError"}
 _HINTS = ("replay", "capture", "CUDAGraph", "cuda.graph")
 
@@ -42,7 +43,7 @@ def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, Operation
                         OwnershipClass.REJECTED,
                         "CAP604",
                         Confidence.LIKELY,
-                        "a broad handler around capture or replay goes on in eager mode, and nothing counts or names the reason",
+                        MESSAGE,
                         "",
                         (),
                     )
@@ -60,7 +61,7 @@ def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
 
 def _silent(node: ast.AST) -> list[ast.AST]:
     if isinstance(node, ast.Try) and _drives_graph(node.body):
-        return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
+        return list(silent_handlers(node))
     if isinstance(node, ast.With) and _drives_graph(node.body):
         return [
             item.context_expr
@@ -70,6 +71,11 @@ def _silent(node: ast.AST) -> list[ast.AST]:
             and any(dotted_text(kind) in _BROAD for kind in item.context_expr.args)
         ]
     return []
+
+
+def silent_handlers(node: ast.Try) -> list[ast.ExceptHandler]:
+    """Broad handlers that neither raise nor keep a record."""
+    return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
 
 
 def _drives_graph(body: list[ast.stmt]) -> bool:

@@ -327,6 +327,9 @@ def _run_annotated(frame: Frame, node: ast.AnnAssign) -> None:
         return
     value = frame.evaluate(node.value)
     annotated = annotations.annotation_value(frame.machine, frame.module, node.annotation, frame.function)
+    if isinstance(node.target, ast.Attribute) and value == none:
+        for atom in frame.evaluate(node.target.value):
+            frame.machine.memo.setdefault(("declared", atom, node.target.attr), annotated)
     assignments.assign(frame, node.target, annotations.refine(value, annotated), node.value)
 
 
@@ -473,6 +476,7 @@ def _run_continue(frame: Frame, node: ast.Continue) -> None:
 def _run_try(frame: Frame, node: ast.Try) -> None:
     before = dict(frame.env or {})
     frame.run_block(node.body)
+    regions.check_fallback(frame, node)
     if frame.env is not None and node.orelse:
         frame.run_block(node.orelse)
     ends = [frame.env] if frame.env is not None else []

@@ -456,7 +456,7 @@ def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript,
     env = frame.env or {}
     if key is None or f".lazy {key}" not in env or atom.tick or not frame.recording:
         return
-    if stores.owns_buffers(frame.machine, value) and not stores.is_warm(frame):
+    if stores.makes_buffers(frame.machine, value) and not stores.is_warm(frame):
         frame.reject(
             place,
             "CAP301",

@@ -51,6 +51,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         return (class_ref(atom.cls, atom.site is None),)
     if name == "__name__":
         return host("str")
+    if machine.existing_cell(atom, name) is None and (member := _library_member(machine, atom, name)):
+        return member
     cell = machine.cell(atom, name)
     value = stores.read_cell(frame, cell, node)
     if len(value) == 1 and isinstance(value[0], Box) and not value[0].tick:
@@ -91,6 +93,8 @@ def _declared(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
     if not value or value == (NONE,):
         evaluate_stores(frame, atom, name)
         value = stores.read_cell(frame, cell, node)
+    if value == (NONE,):
+        value = join(value, machine.memo.get(("declared", atom, name), NOTHING))
     if not value or value == (NONE,):
         value = join(value, _inherited(frame, atom, name, node))
     return value
@@ -100,18 +104,6 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
     machine = frame.machine
     external = machine.names.external_bases(atom.cls)
     hook = machine.names.method(atom.cls, "__getattr__") or machine.names.method(atom.cls, "__getattribute__")
-    for base in external:
-        path = f"{base}.{name}"
-        if machine.knowledge.operations.get(path) is not None:
-            return (bound(path, atom),)
-    if name in ("_replace", "_asdict", "_fields") and any(base.rpartition(".")[2] == "NamedTuple" for base in external):
-        return (bound(f"typing.NamedTuple.{name}", atom),)
-    if any(base in ("torch.nn.Module", "torch.nn.modules.module.Module") for base in external) and name in _MODULE_METHODS:
-        return (bound(f"torch.nn.Module.{name}", atom),)
-    if any(base.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum") for base in external) and name in ("value", "name"):
-        return host("any")
-    if any(base.rpartition(".")[2] in ("dict", "OrderedDict", "UserDict") for base in external):
-        return (bound(f"dict.{name}", atom),)
     if hook is not None:
         return calls.call_function(frame, hook, atom, [(calls.const_text(name))], node)
     if atom.site is None:
@@ -126,6 +118,27 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
     return NOTHING
 
 
+def _library_member(machine: Machine, atom: Instance, name: str) -> Value:
+    """What an object inherits from a library class that the knowledge describes."""
+    external = machine.names.external_bases(atom.cls)
+    if not external:
+        return NOTHING
+    for base in external:
+        if machine.knowledge.operations.get(f"{base}.{name}") is not None:
+            return (bound(f"{base}.{name}", atom),)
+    last = [base.rpartition(".")[2] for base in external]
+    if name in ("_replace", "_asdict", "_fields") and "NamedTuple" in last:
+        return (bound(f"typing.NamedTuple.{name}", atom),)
+    if name in _MODULE_METHODS and any(base in ("torch.nn.Module", "torch.nn.modules.module.Module") for base in external):
+        return (bound(f"torch.nn.Module.{name}", atom),)
+    if name in ("value", "name") and any(base in ("Enum", "IntEnum", "StrEnum") for base in last):
+        return host("any")
+    if name in _DICTIONARY_METHODS and any(base in ("dict", "OrderedDict", "UserDict") for base in last):
+        return (bound(f"dict.{name}", atom),)
+    return NOTHING
+
+
+_DICTIONARY_METHODS = ("get", "items", "keys", "values", "pop", "update", "setdefault", "copy", "clear")
 _PLAIN_BASES = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "torch.nn.Module", "Enum"}
 _MODULE_METHODS = {
     "parameters",

@@ -175,7 +175,7 @@ def _undescribed(frame: Frame, path: str, receiver: Atom | None, arguments: Argu
 def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr) -> Value | None:
     """Call a library object: a module, a compiled function, a recorded launch."""
     if atom.path == "torch.compile":
-        if not frame.tick and not frame.machine.speculative:
+        if not frame.tick and not frame.context.items.get("speculative"):
             frame.machine.memo[("compiled", atom)] = True
         if not stores.is_warm(frame) and ("compiled", atom) not in frame.machine.memo:
             frame.reject(

@@ -99,8 +99,8 @@ class Machine:
             caller.callees.setdefault(context, node)
             caller.edges.setdefault((context, node), times)
         limit = _DEEPEST if phase == "tick" else _COLD_DEEPEST
-        if phase == "cold" and caller is not None and not self.speculative:
-            self.cold_runs[function] = None
+        if phase == "cold":
+            self._note_cold(context, caller)
         if context.busy:
             if caller is not None:
                 caller.used[context] = context.result
@@ -161,6 +161,16 @@ class Machine:
         context.serial = self.serials
         self.by_function.setdefault(function, []).append(context)
         return context
+
+    def _note_cold(self, context: Context, caller: Context | None) -> None:
+        """Keep apart what set-up code really runs and what is only evaluated to learn what it binds."""
+        if self.speculative or (caller is not None and caller.items.get("speculative")):
+            if context.runs == 0:
+                context.items["speculative"] = True
+            return
+        context.items.pop("speculative", None)
+        if caller is not None and context.function is not None:
+            self.cold_runs[context.function] = None
 
     def ran_cold(self, function: FunctionInfo) -> bool:
         """Whether set-up code was seen to run a function for real."""
@@ -291,18 +301,8 @@ def carried(value: Value, cell: Cell) -> Value:
 
 
 def _owned(value: Value) -> Value:
-    """What a cell stores does not depend on where it came from."""
-    if not any(isinstance(atom, (Tensor, WarpArray)) and atom.storage != "fresh" for atom in value):
-        return value
-    result: list[Atom] = []
-    for atom in value:
-        if isinstance(atom, Tensor):
-            atom = like(atom, storage="fresh")
-        elif isinstance(atom, WarpArray):
-            atom = warp_array(atom.device, "fresh")
-        if atom not in result:
-            result.append(atom)
-    return tuple(result)
+    """A cell remembers whether its content was made for it, not which other cell it came from."""
+    return borrowed(value)
 
 
 def borrowed(value: Value) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls, results
+from capaudit.audit import calls, fallback, results
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -24,9 +24,11 @@ from capaudit.audit.values import (
     none,
     unknown,
 )
+from capaudit.model import Confidence
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
+    from capaudit.audit.contexts import Context
     from capaudit.audit.frame import Arguments, Frame
 
 
@@ -226,3 +228,31 @@ def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> N
         if callables:
             frame.call(callables, Made([], passed, NOTHING, arguments.keyword_star), node)
     frame.mode = mode
+
+
+# -- fallback ---------------------------------------------------------------------------------------------------
+
+
+def check_fallback(frame: Frame, node: ast.Try) -> None:
+    """A broad handler around a call that captures or replays further down (the direct form is found by text)."""
+    if not frame.recording or not node.handlers:
+        return
+    last = node.body[-1].end_lineno or 0
+    inside = [c for c, at in frame.context.callees.items() if node.lineno < getattr(at, "lineno", 0) <= last]
+    if not inside or not _drives_graph(inside):
+        return
+    for handler in fallback.silent_handlers(node):
+        frame.reject(handler, "CAP604", "except", fallback.MESSAGE, confidence=Confidence.LIKELY)
+
+
+def _drives_graph(contexts: list[Context]) -> bool:
+    seen = dict.fromkeys(contexts)
+    queue = list(seen)
+    for context in queue:
+        if any(record.hazard == "CAP401" for record in context.records.values()):
+            return True
+        for callee in context.callees:
+            if callee not in seen and len(seen) < 200:
+                seen[callee] = None
+                queue.append(callee)
+    return False

@@ -62,21 +62,29 @@ def holds_buffers(value: Value) -> bool:
     return False
 
 
-def owns_buffers(machine: Machine, value: Value, depth: int = 2) -> bool:
+def makes_buffers(machine: Machine, value: Value) -> bool:
+    """True when a value holds device buffers that were made for it, not only views of what existed before."""
+    return owns_buffers(machine, value, 2, fresh=True)
+
+
+def owns_buffers(machine: Machine, value: Value, depth: int = 2, *, fresh: bool = False) -> bool:
     """True when a value holds device buffers, those inside its containers and objects included."""
-    if holds_buffers(value):
+    if fresh:
+        if any(isinstance(a, (Tensor, WarpArray)) and a.device == "cuda" and a.storage == "fresh" for a in value):
+            return True
+    elif holds_buffers(value):
         return True
     if depth <= 0:
         return False
     for atom in value:
         if isinstance(atom, (Box, Instance)):
-            if any(owns_buffers(machine, cell.value, depth - 1) for cell in list(machine.owner_cells(atom).values())):
+            if any(owns_buffers(machine, cell.value, depth - 1, fresh=fresh) for cell in list(machine.owner_cells(atom).values())):
                 return True
             if isinstance(atom, Instance) and machine.names.is_subclass_of_library(atom.cls, *_MODULES):
                 return True
         elif isinstance(atom, Object) and atom.path.startswith("torch.nn."):
             return True
-        elif isinstance(atom, Items) and any(owns_buffers(machine, item, depth - 1) for item in atom.items):
+        elif isinstance(atom, Items) and any(owns_buffers(machine, item, depth - 1, fresh=fresh) for item in atom.items):
             return True
     return False
 
@@ -107,7 +115,7 @@ def write_cell(
     before = cell.value
     machine.join_cell(cell, value)
     if not frame.tick:
-        if frame.function is not None and value != (NONE,) and not machine.speculative:
+        if frame.function is not None and value != (NONE,) and not frame.context.items.get("speculative"):
             cell.written_by[frame.function] = None
         return
     if frame.failure or not cell.persistent:
@@ -227,7 +235,7 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
         return False
     if None in cell.constants:
         return True  # emptied again in every tick: a per-tick memo, not lasting storage
-    if not owns_buffers(frame.machine, value) or is_warm(frame, cell):
+    if not makes_buffers(frame.machine, value) or is_warm(frame, cell):
         return True
     frame.reject(
         node,
