@@ -431,8 +431,8 @@ def _write_atom(frame: Frame, atom: Atom, index: Value, value: Value, node: ast.
             if calls.call_dunder(frame, atom, "__setitem__", [index, value], place) is None:
                 frame.record(place, "index-set", ownership=OwnershipClass.UNRESOLVED, message="the object's class has no __setitem__")
         case Box(kind="dict"):
-            _note_lazy_entry(frame, atom, value, node, place)
-            expressions.set_entry(frame, atom, index, value, place)
+            guarded = _note_lazy_entry(frame, atom, value, node, place)
+            expressions.set_entry(frame, atom, index, value, None if guarded else place)
         case Box():
             machine.join_cell(machine.cell(atom, "*"), value)
             _note_slot(frame, atom, index, value, place)
@@ -448,14 +448,19 @@ def _note_slot(frame: Frame, atom: Box, index: Value, value: Value, place: ast.A
         stores.write_cell(frame, cell, value, place if isinstance(place, ast.expr) else None, "")
 
 
-def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript, place: ast.AST) -> None:
-    """A dictionary that is filled on first use inside the boundary keeps storage made while capturing."""
+def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript, place: ast.AST) -> bool:
+    """A dictionary that is filled on first use inside the boundary keeps storage made while capturing.
+
+    Returns whether this is a guarded first entry, which no later tick repeats.
+    """
     from capaudit.audit.guards import _key
 
     key = _key(node.value)
     env = frame.env or {}
-    if key is None or f".lazy {key}" not in env or atom.tick or not frame.recording:
-        return
+    if key is None or f".lazy {key}" not in env:
+        return False
+    if atom.tick or not frame.recording:
+        return True
     if stores.makes_buffers(frame.machine, value) and not stores.is_warm(frame):
         frame.reject(
             place,
@@ -465,6 +470,7 @@ def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript,
             confidence=Confidence.LIKELY,
             remedy="Fill the cache before capturing, for every key that the captured path uses.",
         )
+    return True
 
 
 def augment(frame: Frame, node: ast.AugAssign, target_node: ast.Subscript) -> None:

@@ -53,6 +53,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         return host("str")
     if machine.existing_cell(atom, name) is None and (member := _library_member(machine, atom, name)):
         return member
+    if machine.existing_cell(atom, name) is None and (hook := _attribute_hook(machine, atom, name)) is not None:
+        return calls.call_function(frame, hook, atom, [calls.const_text(name)], node)
     cell = machine.cell(atom, name)
     value = stores.read_cell(frame, cell, node)
     if len(value) == 1 and isinstance(value[0], Box) and not value[0].tick:
@@ -64,6 +66,9 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
                 value = join(value, stores.read_cell(frame, inner, node))
         if not value:
             value = _declared(frame, atom, name, node)
+        elif is_data_class(machine, atom.cls):
+            # Objects seen in set-up code are some of those that the field may come from, not all.
+            value = join(value, field_value(frame, atom, name))
     elif not value or value == (NONE,):
         value = join(value, _declared(frame, atom, name, node))
     return value
@@ -116,6 +121,17 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
     if external and any(not base.startswith(("abc.", "typing.", "builtins.")) and base not in _PLAIN_BASES for base in external):
         return unknown
     return NOTHING
+
+
+def _attribute_hook(machine: Machine, atom: Instance, name: str) -> FunctionInfo | None:
+    """``__getattr__`` of the class, where nothing in the class binds or declares the attribute."""
+    hook = machine.names.method(atom.cls, "__getattr__")
+    if hook is None or name.startswith("__"):
+        return None
+    for owner in machine.names.mro(atom.cls):
+        if name in owner.annotations or name in owner.values or name in owner.nested or name in machine.names.stores_of(owner):
+            return None
+    return hook
 
 
 def _library_member(machine: Machine, atom: Instance, name: str) -> Value:
@@ -286,6 +302,13 @@ def read_super(frame: Frame, atom: Super, name: str, node: ast.expr) -> Value:
 
 def is_data_class(machine: Machine, cls: ClassInfo) -> bool:
     """Dataclass-like: fields come from annotations, and the constructor takes them."""
+    key = ("data-class", cls)
+    if key not in machine.memo:
+        machine.memo[key] = _is_data_class(machine, cls)
+    return bool(machine.memo[key])
+
+
+def _is_data_class(machine: Machine, cls: ClassInfo) -> bool:
     for owner in machine.names.mro(cls):
         if any(text.rpartition(".")[2] in ("dataclass", "configclass", "define", "frozen", "attrs", "struct") for text in owner.decorators):
             return True

@@ -133,7 +133,10 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     if made.path.rpartition(".")[2] in _PROMOTING:
         element = _promoted(element, made)
     result = like(base, element=element, rank=rank, dynamic=dynamic, storage="fresh", pinned="pinned" in spec.flags)
-    if "view" in spec.flags and isinstance(first.storage, Cell):
+    arrays = [atom for v in made.everything for atom in v if isinstance(atom, WarpArray)]
+    if arrays and made.path.endswith("to_torch"):
+        result = like(result, device=arrays[0].device, storage=arrays[0].storage)
+    if "view" in spec.flags and first.storage != "fresh":
         result = like(result, storage=first.storage)
     return _with_out(made, result)
 
@@ -340,7 +343,7 @@ def _warp(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         for atom in v:
             if isinstance(atom, (WarpArray, Tensor)) and made.lookup("device") is None:
                 device = atom.device
-                if "view" in spec.flags:
+                if "view" in spec.flags or made.path.endswith("from_torch"):
                     return (warp_array(atom.device, atom.storage),)
     return (warp_array(device),)
 

@@ -422,6 +422,7 @@ def _depth(value: Value, limit: int = 6) -> int:
 
 _WIDTH = 24
 """More alternatives than this are not kept apart."""
+_MOST_CALLABLES = 240
 
 
 def join(left: Value, right: Value) -> Value:
@@ -457,9 +458,11 @@ def _normal(atoms: tuple[Atom, ...]) -> Value:
         atoms = _merge_hosts(atoms)
     if counts[3] > 1:
         atoms = _merge_sequences(atoms)
-    if len(atoms) > _WIDTH and not all(isinstance(atom, (Function, Instance, ClassRef, Partial)) for atom in atoms):
-        kept = [atom for atom in atoms if isinstance(atom, (Tensor, WarpArray, Function, Instance))]
-        return tuple(kept[:_WIDTH]) + unknown
+    if len(atoms) > _WIDTH:
+        # Callables and objects are who may be called; dropping one would leave its work unseen.
+        kept = [atom for atom in atoms if isinstance(atom, (Function, Instance, ClassRef, Partial, Tensor, WarpArray))]
+        if len(atoms) - len(kept) > _WIDTH or len(kept) > _MOST_CALLABLES:
+            return tuple(kept[:_MOST_CALLABLES]) + unknown
     return atoms
 
 
