@@ -38,6 +38,7 @@ from capaudit.audit.values import (
     const,
     function,
     host,
+    items,
     join,
     kernel,
     library,
@@ -240,6 +241,8 @@ _TENSOR_HOST = {
 
 
 def read_atom(frame: Frame, atom: Atom, name: str, node: ast.expr) -> Value:
+    if name in ("is_cuda", "is_cpu") and not isinstance(atom, (Tensor, Object, Instance)) and atom is not NONE:
+        return const(name == "is_cuda")  # a CUDA boundary runs on a CUDA device
     match atom:
         case Tensor():
             return _tensor_attribute(atom, name)
@@ -315,6 +318,9 @@ def _tensor_attribute(atom: Tensor, name: str) -> Value:
 
 def shape_of(atom: Tensor) -> Value:
     taint = ("dynamic", "", None) if atom.dynamic else None
+    if atom.rank is not None and atom.rank <= 6:
+        # Selections depend on data along the first axis only.
+        return items(tuple(host("int", taint if axis == 0 else None) for axis in range(atom.rank)))
     return sequence("shape", host("int", taint))
 
 

@@ -161,6 +161,10 @@ def call_value(frame: Frame, callee: Value, arguments: Arguments, node: ast.expr
         from capaudit.audit.frame import merge
 
         frame.env = merge(ends)
+        if frame.env is not None:
+            # Each alternative writes the cells of its own class: together they write what any reader reads.
+            for end in ends:
+                frame.env.update({key: () for key in end if key.startswith(".w")})
     if frame.recording and isinstance(node, ast.Call):
         frame.context.calls[node] = (resolved, "" if resolved else _receiver_text(node))
         if not resolved:

@@ -86,6 +86,7 @@ class Rebind:
     definite: bool
     swap: bool = False
     times: int | None = 1
+    source: Cell | None = None  # the cell whose storage the name gets: an alias, unless that cell is rebound as well
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,6 +409,7 @@ def _loop(frame: Frame, body: list[ast.stmt], orelse: list[ast.stmt], bind: Any,
     if before is None:
         return
     exits: list[Environment] = []
+    ends: list[Environment] = []
     state: Environment = before
     frame.breaks.append(exits)
     for _ in range(_LOOP_ROUNDS):
@@ -425,7 +426,9 @@ def _loop(frame: Frame, body: list[ast.stmt], orelse: list[ast.stmt], bind: Any,
             break
         state = merged
     frame.breaks.pop()
-    frame.env = None if endless else state
+    # Loops over what construction filled run at least once: what the body certainly wrote counts as written.
+    written = {key: () for env in ends for key in env if key.startswith(".w")} if body else {}
+    frame.env = None if endless else {**state, **written}
     if orelse and frame.env is not None:
         frame.run_block(orelse)
     frame.env = merge([*([frame.env] if frame.env is not None else []), *exits])

@@ -124,6 +124,10 @@ def _read_container(frame: Frame, atom: Atom, index: Value, node: ast.Subscript)
     if any(isinstance(i, Slice) for i in index):
         if isinstance(atom, Items):
             return _slice_items(atom, node)
+        if isinstance(atom, Sequence) and atom.kind == "shape" and isinstance(node.slice, ast.Slice):
+            lower = node.slice.lower
+            if lower is not None and not (isinstance(lower, ast.Constant) and lower.value == 0):
+                return sequence("shape", host("int"))
         return (atom,) if isinstance(atom, (Box, Sequence)) else unknown
     held: Value
     if isinstance(atom, Items):
@@ -137,12 +141,17 @@ def _read_container(frame: Frame, atom: Atom, index: Value, node: ast.Subscript)
         held = _list_item(frame, atom, index)
     elif isinstance(atom, Sequence):
         held = atom.item
-        if atom.kind == "shape" and atom.taint:
-            held = operators.with_taint(held, atom.taint)
+        if atom.kind == "shape" and not _first_axis(index):
+            held = host("int")
     else:
         held = containers.entry(frame, atom, index)
     _note_frozen_pick(frame, atom, index, held, node)
     return held
+
+
+def _first_axis(index: Value) -> bool:
+    """Whether an index into a shape may mean the first axis, the only one that selections make data-dependent."""
+    return any(not isinstance(atom, Const) or atom.value == 0 for atom in index)
 
 
 def _slice_items(atom: Items, node: ast.Subscript) -> Value:

@@ -19,6 +19,7 @@ from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo
 
 _MOST_FUNCTIONS = 150
+_SETUP_PREFIXES = ("initialize", "init_", "create_", "setup", "build", "allocate", "make_", "prepare", "configure", "register")
 _SETUP = ("__init__", "__post_init__", "__new__", "setup", "__setstate__", "__deepcopy__", "__enter__", "__del__", "close")
 
 
@@ -68,6 +69,8 @@ def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
     """Whether construction was seen to run a function: what it binds, it binds before any capture."""
     if function is None:
         return False
+    if function.name.lstrip("_").startswith(_SETUP_PREFIXES):
+        return True
     seen = {context: None for context in machine.by_function.get(function, ()) if context.phase == "cold"}
     queue = list(seen)
     for context in queue:

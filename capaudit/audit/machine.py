@@ -306,18 +306,39 @@ def _owned(value: Value) -> Value:
 
 
 def borrowed(value: Value) -> Value:
-    """Arguments keep whether they are fresh, not which cell they came from: callees stay shared."""
-    if not any(isinstance(atom, (Tensor, WarpArray)) and isinstance(atom.storage, Cell) for atom in value):
+    """What a cell or callee keeps of a value: whether storage is fresh, not which cell it came from."""
+    return _mapped(value, False)
+
+
+def argument(value: Value) -> Value:
+    """What a callee sees of an argument: its caller's storage, and numbers by type, so that callees stay shared."""
+    return _mapped(value, True)
+
+
+def _mapped(value: Value, passed: bool) -> Value:
+    for atom in value:
+        if isinstance(atom, (Tensor, WarpArray)):
+            if atom.storage != "other" and (passed or isinstance(atom.storage, Cell)):
+                break
+        elif passed and isinstance(atom, Const) and atom.type_name in ("int", "float") and atom.value not in _KEPT:
+            break
+    else:
         return value
     result: list[Atom] = []
     for atom in value:
-        if isinstance(atom, Tensor) and isinstance(atom.storage, Cell):
+        if isinstance(atom, Tensor) and (passed or isinstance(atom.storage, Cell)):
             atom = like(atom, storage="other")
-        elif isinstance(atom, WarpArray) and isinstance(atom.storage, Cell):
+        elif isinstance(atom, WarpArray) and (passed or isinstance(atom.storage, Cell)):
             atom = warp_array(atom.device, "other")
+        elif passed and isinstance(atom, Const) and atom.type_name in ("int", "float") and atom.value not in _KEPT:
+            atom = host(atom.type_name)[0]
         if atom not in result:
             result.append(atom)
     return tuple(result)
+
+
+_KEPT = (0, 1, -1, 2, 3, 4)
+"""Small numbers are loop counts, axes and flags: they decide paths. Others only size things."""
 
 
 def _label(owner: Atom, name: str) -> str:

@@ -269,8 +269,9 @@ def _may_be_none(atom: Atom) -> bool:
 
 def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Compare) -> Value:
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        if a is NONE or b is NONE:
-            return host("bool")
+        other = b if isinstance(a, Tensor) else a
+        if isinstance(op, (ast.Eq, ast.NotEq)) and not _comparable(other):
+            return const(isinstance(op, ast.NotEq))  # torch declines, and Python compares identities
         tensors = [x for x in (a, b) if isinstance(x, Tensor)]
         for other in (a, b):
             hazards.frozen_operand(frame, other, node)
@@ -292,6 +293,13 @@ def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Comp
     if a is UNKNOWN or b is UNKNOWN:
         return unknown
     return host("bool", taint)
+
+
+def _comparable(atom: Atom) -> bool:
+    """Whether comparing a tensor with this compares values."""
+    if isinstance(atom, (Const, Host)):
+        return atom is not NONE and atom.type_name in (*_NUMBERS, "any")
+    return isinstance(atom, (Tensor, Array)) or atom is UNKNOWN
 
 
 def _fold_compare(op: ast.cmpop, a: Const, b: Const) -> Value:

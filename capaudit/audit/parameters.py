@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import annotations
 from capaudit.audit.contexts import Context
+from capaudit.audit.machine import argument as passed
 from capaudit.audit.machine import borrowed
 from capaudit.audit.values import (
     NONE,
@@ -97,9 +98,12 @@ def _default_of(spec: ast.arguments, index: int) -> ast.expr | None:
 
 
 def _typed(machine: Machine, info: FunctionInfo, parameter: ast.arg, value: Value, is_receiver: bool) -> Value:
-    value = borrowed(value)
+    value = passed(value)
     if is_receiver or UNKNOWN not in value and not any(getattr(a, "type_name", "") == "any" for a in value):
         return value
+    known = tuple(atom for atom in value if atom is not UNKNOWN and atom is not NONE)
+    if UNKNOWN in value and known:
+        return tuple(atom for atom in value if atom is not UNKNOWN)  # what callers really pass beats what is annotated
     promised = annotations.annotation_value(machine, info.module, parameter.annotation, info)
     return annotations.refine(value, promised) if promised else value
 
@@ -209,7 +213,12 @@ def _seen_arguments(machine: Machine, info: FunctionInfo) -> dict[str, Value]:
     parameters = [p.arg for p in [*spec.posonlyargs, *spec.args]]
     if method or (info.cls is not None and info.name == "__init__"):
         parameters = parameters[1:]
-    for count, (module, call, owner) in enumerate(machine.program.calls_to(name)):
+    if machine.memo.get("seen-depth", 0) >= 3:
+        return {}
+    machine.memo["seen-depth"] = machine.memo.get("seen-depth", 0) + 1
+    own_package = info.module.name.partition(".")[0]
+    sites = machine.program.calls_to(name, own_package)
+    for count, (module, call, owner) in enumerate(sites):
         if count >= 8:
             break
         target: ast.expr = call.func
@@ -230,6 +239,7 @@ def _seen_arguments(machine: Machine, info: FunctionInfo) -> dict[str, Value]:
             if keyword.arg is not None:
                 value = detached(machine, module, owner, keyword.value)
                 found[keyword.arg] = join(found.get(keyword.arg, NOTHING), value)
+    machine.memo["seen-depth"] -= 1
     machine.memo[key] = found
     return found
 
@@ -243,7 +253,6 @@ def detached_frame(machine: Machine, module: Module, owner: FunctionInfo | None)
 
     context = Context(owner, module, None, {}, frozenset(), "cold")
     context.items["detached"] = owner
-    context.items["evaluating"] = set()
     context.runs = 1_000_000  # never put on the work list: whoever needs the value asks again
     return Made(machine, context, owner, module)
 
@@ -288,14 +297,11 @@ def detached_name(frame: Frame, name: str) -> Value:
     owner = frame.context.items.get("detached")
     if owner is None or isinstance(owner.node, ast.Lambda):
         return unknown
-    busy = frame.context.items["evaluating"]
-    if name in busy:
-        return NOTHING
-    busy.add(name)
-    try:
-        return _local_of(frame, owner, name)
-    finally:
-        busy.discard(name)
+    key = ("local", owner, name)
+    if key not in machine.memo:
+        machine.memo[key] = NOTHING  # a binding that leads back to itself adds nothing
+        machine.memo[key] = _local_of(frame, owner, name)
+    return machine.memo[key]  # type: ignore[no-any-return]
 
 
 def _local_of(frame: Frame, owner: FunctionInfo, name: str) -> Value:
@@ -312,26 +318,45 @@ def _local_of(frame: Frame, owner: FunctionInfo, name: str) -> Value:
                 value = _widened(default_value(machine, owner, parameter, default))
             return value or unknown
     result: Value = NOTHING
-    for node in walk(owner.node):
+    for node in _bindings(machine, owner).get(name, ()):
         match node:
-            case ast.Assign(targets=targets, value=value_node):
-                for target in targets:
-                    if isinstance(target, ast.Name) and target.id == name:
-                        result = join(result, frame.evaluate(value_node))
-            case ast.AnnAssign(target=ast.Name(id=found), annotation=annotation) if found == name:
+            case ast.Assign(value=value_node):
+                result = join(result, frame.evaluate(value_node))
+            case ast.AnnAssign(annotation=annotation):
                 result = join(result, annotations.annotation_value(machine, owner.module, annotation, owner))
-            case ast.FunctionDef(name=found) if found == name and node is not owner.node:
+            case ast.FunctionDef():
                 from capaudit.audit import calls
 
                 result = join(result, calls.nested_function(frame, node))
             case ast.Import() | ast.ImportFrom():
-                for alias in node.names:
-                    if (alias.asname or alias.name.partition(".")[0]) == name:
-                        from capaudit.audit import attributes
+                from capaudit.audit import attributes
 
-                        attributes.local_import(frame, node)
-                        result = join(result, (frame.env or {}).get(name, NOTHING))
+                attributes.local_import(frame, node)
+                result = join(result, (frame.env or {}).get(name, NOTHING))
     return result or unknown
+
+
+def _bindings(machine: Machine, owner: FunctionInfo) -> dict[str, list[ast.stmt]]:
+    """The statements of a function that bind each of its local names."""
+    key = ("bindings", owner)
+    if key in machine.memo:
+        return machine.memo[key]  # type: ignore[no-any-return]
+    table: dict[str, list[ast.stmt]] = {}
+    for node in walk(owner.node):
+        match node:
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        table.setdefault(target.id, []).append(node)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                table.setdefault(name, []).append(node)
+            case ast.FunctionDef(name=name) if node is not owner.node:
+                table.setdefault(name, []).append(node)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                for alias in names:
+                    table.setdefault(alias.asname or alias.name.partition(".")[0], []).append(node)
+    machine.memo[key] = table
+    return table
 
 
 def instance_of(cls: ClassInfo) -> Instance:

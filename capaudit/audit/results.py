@@ -106,15 +106,15 @@ def _target_element(spec: ResultSpec, made: Call, default: str | None) -> str | 
 
 def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     tensors = gather(frame, made.everything)
-    if not tensors:
-        if any(UNKNOWN in v for v in made.everything):
-            base = tensor("cuda", sure=False)
-        elif any(isinstance(a, (Array, Host, Const)) for v in made.everything for a in v) and made.receiver is None:
-            base = tensor(_device(frame, made, "cpu"))
-        else:
-            base = tensor("cuda", sure=False)
-    else:
+    arrays = [atom for v in made.everything for atom in v if isinstance(atom, WarpArray)]
+    if tensors:
         base = operators.combine_tensors(tensors)
+    elif arrays:
+        base = tensor(arrays[0].device, storage=arrays[0].storage)
+    elif made.receiver is None and made.everything and all(isinstance(a, (Array, Const)) or _is_number(a) for a in made.everything[0]):
+        base = tensor(_device(frame, made, "cpu"))
+    else:
+        base = tensor("cuda", sure=False)
     first = tensors[0] if tensors else base
     rank = first.rank if "keep-rank" in spec.flags else None
     if "0d" in spec.flags:
@@ -133,12 +133,15 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     if made.path.rpartition(".")[2] in _PROMOTING:
         element = _promoted(element, made)
     result = like(base, element=element, rank=rank, dynamic=dynamic, storage="fresh", pinned="pinned" in spec.flags)
-    arrays = [atom for v in made.everything for atom in v if isinstance(atom, WarpArray)]
     if arrays and made.path.endswith("to_torch"):
         result = like(result, device=arrays[0].device, storage=arrays[0].storage)
     if "view" in spec.flags and first.storage != "fresh":
         result = like(result, storage=first.storage)
     return _with_out(made, result)
+
+
+def _is_number(atom: object) -> bool:
+    return isinstance(atom, Host) and atom.type_name in ("int", "float", "bool", "complex")
 
 
 _PROMOTING = {"add", "sub", "mul", "where", "clamp", "maximum", "minimum", "div"}
@@ -316,7 +319,7 @@ def _host(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     taint: tuple[Any, ...] | None = None
     for v in made.everything:
         taint = stronger(taint, operators.taint_of(v))
-    if isinstance(made.receiver, Tensor) and made.receiver.dynamic:
+    if isinstance(made.receiver, Tensor) and made.receiver.dynamic and not _trailing_axis(made):
         taint = stronger(taint, ("dynamic", "", None))
     effects = made.operation.effects
     if "host-rng" in effects:
@@ -324,6 +327,12 @@ def _host(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     elif "clock" in effects:
         taint = ("clock", made.path, None)
     return host(_host_type(spec), taint)
+
+
+def _trailing_axis(made: Call) -> bool:
+    """``x.size(1)``, ``x.size(-1)``: sizes that a selection does not make data-dependent."""
+    dim = made.lookup("dim") if made.path.endswith(".size") else None
+    return bool(dim) and all(isinstance(a, Const) and a.value not in (0, None) for a in dim or ())
 
 
 def _device_read(frame: Frame, spec: ResultSpec, made: Call) -> Value:

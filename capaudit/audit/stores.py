@@ -157,7 +157,8 @@ def _note_varying(
     varying = augmented or _reads_itself(node, name) or (source is not None and _reads_itself(source, name))
     for atom in scalars:
         if isinstance(atom, Const):
-            cell.constants[(atom.type_name, atom.value)] = None
+            if atom.type_name != "str":  # names of modes are corrected once, not toggled
+                cell.constants[(atom.type_name, atom.value)] = None
         elif atom.taint is not None and atom.taint[0] in ("frozen", "rng", "clock"):
             varying = True
     if len([key for key in cell.constants if key is not None]) > 1:
@@ -186,7 +187,8 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
             if storage is cell:
                 continue
             exchanged = swap or isinstance(storage, Cell)
-            _add_rebind(frame, cell, node, storage == "fresh" or exchanged, exchanged)
+            source = storage if isinstance(storage, Cell) and not swap else None
+            _add_rebind(frame, cell, node, storage == "fresh" or exchanged, exchanged, source)
             return
         if swap or _is_new_holder(frame, atom, cell, late, node):
             _add_rebind(frame, cell, node, not late, swap)
@@ -206,13 +208,15 @@ def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool, node: ast.A
     return late and atom is UNKNOWN and owns_buffers(frame.machine, cell.value)
 
 
-def _add_rebind(frame: Frame, cell: Cell, node: ast.AST, definite: bool, swap: bool) -> None:
+def _add_rebind(
+    frame: Frame, cell: Cell, node: ast.AST, definite: bool, swap: bool, source: Cell | None = None
+) -> None:
     if any(r.node is node and r.cell is cell for r in frame.context.rebinds):
         return  # a loop's further rounds
     line = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
     if any((getattr(r.node, "lineno", 0), getattr(r.node, "col_offset", 0)) == line and r.cell is cell for r in frame.context.rebinds):
         return
-    frame.context.rebinds.append(Rebind(cell, frame.module, node, definite, swap, times(frame)))
+    frame.context.rebinds.append(Rebind(cell, frame.module, node, definite, swap, times(frame), source))
 
 
 def times(frame: Frame) -> int | None:

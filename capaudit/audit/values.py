@@ -467,7 +467,14 @@ def _normal(atoms: tuple[Atom, ...]) -> Value:
 
 
 def _merge_tensors(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
-    """Keep tensors apart by device and element kind only: those decide verdicts."""
+    """Keep tensors apart by element kind: that decides verdicts.
+
+    A value that is a device tensor on one path and a host tensor on another is taken as a device
+    tensor of which nothing is sure: real programs keep such alternatives apart by a condition that
+    the audit does not see, and pairing them freely would invent transfers.
+    """
+    if any(isinstance(a, Tensor) and a.device == "cuda" for a in atoms):
+        atoms = tuple(a for a in atoms if not (isinstance(a, Tensor) and a.device == "cpu"))
     merged: dict[tuple[Any, ...], Tensor] = {}
     order: list[Any] = []
     for atom in atoms:

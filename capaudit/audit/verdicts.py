@@ -150,7 +150,7 @@ def _stale(root: Context, parents: Iterable[Context]) -> list[Rebind]:
             continue
         if all(rebind.swap for _, rebind in rebinds) and _even(rebinds, often):
             continue
-        found.extend(rebind for _, rebind in rebinds)
+        found.extend(rebind for _, rebind in rebinds if rebind.source is None or rebind.source in by_cell)
     return found
 
 

@@ -94,13 +94,26 @@ class Program:
             self._methods_by_name = table
         return self._methods_by_name.get(name, [])
 
-    def calls_to(self, name: str) -> Iterator[tuple[Module, ast.Call, FunctionInfo | None]]:
-        """Calls whose callee's last part, or whose first argument in ``partial(...)``, is ``name``."""
-        for module in self.modules.values():
+    def calls_to(self, name: str, package: str = "") -> Iterator[tuple[Module, ast.Call, FunctionInfo | None]]:
+        """Calls whose callee's last part, or whose first argument in ``partial(...)``, is ``name``.
+
+        Aliases (``from m import C as D``) count. With ``package``, test modules are left out and other
+        packages come last.
+        """
+        modules = list(self.modules.values())
+        if package:
+            modules = [m for m in modules if not _is_test(m)]
+            modules.sort(key=lambda m: m.name.partition(".")[0] != package)
+        for module in modules:
             if name not in module.source:
                 continue
-            for call, function in self._module_calls(module).get(name, ()):
+            table = self._module_calls(module)
+            for call, function in table.get(name, ()):
                 yield module, call, function
+            for alias, imported in module.imports.items():
+                if imported.attribute == name and alias != name:
+                    for call, function in table.get(alias, ()):
+                        yield module, call, function
 
     def _module_calls(self, module: Module) -> dict[str, list[tuple[ast.Call, FunctionInfo | None]]]:
         table = self._calls.get(module.name)
@@ -118,6 +131,11 @@ class Program:
         return table
 
 
+def _is_test(module: Module) -> bool:
+    parts = module.name.split(".")
+    return any(part in ("tests", "test", "conftest") or part.startswith("test_") for part in parts)
+
+
 def _calls_with_owner(
     tree: ast.Module, module: Module, by_node: dict[int, FunctionInfo]
 ) -> Iterator[tuple[ast.Call, FunctionInfo | None]]:
@@ -130,7 +148,10 @@ def _calls_with_owner(
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             owner = by_node.get(id(node), owner)
         for value in node.__dict__.values():
-            if isinstance(value, list):
+            kind = type(value)
+            if kind is int or kind is str or value is None:
+                continue
+            if kind is list:
                 stack.extend((item, owner) for item in value if isinstance(item, ast.AST))
             elif isinstance(value, ast.AST):
                 stack.append((value, owner))
@@ -178,15 +199,31 @@ def shown_path(file: Path, working_directory: Path) -> str:
 
 
 def _module_name(root: Path, file: Path, packages: dict[Path, bool]) -> str:
-    base = root if root.is_dir() else file.parent
-    base = base.absolute()
-    while _is_package(base, packages) and base.parent != base:
-        base = base.parent
-    relative = file.absolute().relative_to(base).with_suffix("")
-    parts = list(relative.parts)
+    """The dotted name that an import would use: from the top of the chain of packages that holds the file."""
+    file = file.absolute()
+    base = _import_base(file.parent, root.absolute() if root.is_dir() else file.parent, packages)
+    parts = list(file.relative_to(base).with_suffix("").parts)
     if parts[-1] == "__init__":
         parts.pop()
     return ".".join(parts) or file.parent.name
+
+
+_SOURCE_ROOTS = ("src", "source", "lib", "python", "scripts", "examples", "tests")
+
+
+def _import_base(folder: Path, root: Path, packages: dict[Path, bool]) -> Path:
+    current = folder
+    if not _is_package(current, packages):
+        # A namespace folder inside a package belongs to it, unless it is where another source tree begins.
+        gap = current
+        while gap != root and not _is_package(gap, packages) and gap.name not in _SOURCE_ROOTS:
+            gap = gap.parent
+        if not _is_package(gap, packages):
+            return root if not _is_package(root, packages) else root.parent
+        current = gap
+    while _is_package(current, packages) and current.parent != current:
+        current = current.parent
+    return current
 
 
 def _is_package(folder: Path, packages: dict[Path, bool]) -> bool:

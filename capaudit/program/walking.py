@@ -21,8 +21,12 @@ def walk(root: ast.AST) -> Iterator[ast.AST]:
         node = stack.pop()
         yield node
         for value in node.__dict__.values():
-            if isinstance(value, list):
-                stack.extend(item for item in value if isinstance(item, ast.AST))
+            kind = type(value)
+            if kind is int or kind is str or value is None:
+                continue
+            if kind is list:
+                if value:
+                    stack.extend(item for item in value if isinstance(item, ast.AST))
             elif isinstance(value, ast.AST):
                 stack.append(value)
 
@@ -77,8 +81,12 @@ def _yields(root: ast.AST) -> bool:
         if isinstance(node, _DEFINITIONS):
             continue
         for value in node.__dict__.values():
-            if isinstance(value, list):
-                stack.extend(item for item in value if isinstance(item, ast.AST))
+            kind = type(value)
+            if kind is int or kind is str or value is None:
+                continue
+            if kind is list:
+                if value:
+                    stack.extend(item for item in value if isinstance(item, ast.AST))
             elif isinstance(value, ast.AST):
                 stack.append(value)
     return False
