@@ -1,0 +1,1 @@
+"""How the audit does on published packages: an ecosystem run with pinned versions."""
