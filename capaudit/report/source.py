@@ -7,8 +7,11 @@ import tokenize
 import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from capaudit.model import Place
+
+_LONGEST_LINE: Final = 160
 
 
 @dataclass(slots=True)
@@ -31,13 +34,25 @@ def frame(line: str, place: Place) -> tuple[str, str]:
 
     A place that goes on over several lines is marked to the end of its first one.
     """
-    shown = printable(line).rstrip()
-    indent = len(shown) - len(shown.lstrip())
     start = min(max(place.column - 1, 0), len(line))
     stop = place.end_column - 1 if place.end_line == place.line else len(line.rstrip())
+    line, start, stop = _window(line, start, stop)
+    shown = printable(line).rstrip()
+    indent = len(shown) - len(shown.lstrip())
     # Widths are taken from the start of the line, because a tab's width depends on where it stands.
     before, until = _width(printable(line[:start])), _width(printable(line[:stop]))
     return shown[indent:], " " * max(before - indent, 0) + "^" * max(until - before, 1)
+
+
+def _window(line: str, start: int, stop: int) -> tuple[str, int, int]:
+    """Cut a line that is too long to read (a data table, generated code) to the surroundings of the place."""
+    if len(line) <= _LONGEST_LINE:
+        return line, start, stop
+    first = max(start - _LONGEST_LINE // 4, 0)
+    last = min(first + _LONGEST_LINE, len(line))
+    head, tail = "..." if first else "", "..." if last < len(line) else ""
+    moved = len(head) - first
+    return f"{head}{line[first:last]}{tail}", start + moved, min(stop, last) + moved
 
 
 def printable(text: str) -> str:
@@ -68,7 +83,9 @@ def _read(path: Path) -> list[str]:
         return []  # the frame is left out; the finding itself stands
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    except SyntaxError:
-        encoding = "utf-8"
+        text = data.decode(encoding, errors="replace")
+    except (SyntaxError, LookupError, UnicodeError):
+        # An unknown encoding, or a codec (hex, rot13, idna) that does not decode bytes to text.
+        text = data.decode("utf-8", errors="replace")
     # Only the line breaks that Python counts: str.splitlines also breaks at form feeds and U+2028.
-    return data.decode(encoding, errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

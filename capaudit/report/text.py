@@ -88,8 +88,9 @@ class _Text:
             return
         groups = _ranked(calls)
         shown = groups if self.options.verbose else groups[:_SHOWN_UNRESOLVED]
+        pronoun = "it is" if len(calls) == 1 else "they are"
         yield self.paint(
-            f"{count(len(calls), 'call')} could not be resolved, so nobody knows whether they are safe", _BOLD
+            f"{count(len(calls), 'call')} could not be resolved, so nobody knows whether {pronoun} safe", _BOLD
         )
         yield from (f"  {printable(line)}" for group in shown for line in self.group(group))
         if len(shown) < len(groups):

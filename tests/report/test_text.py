@@ -94,6 +94,25 @@ def test_a_latin_1_source_is_framed_in_its_declared_encoding(tmp_path: Path) -> 
     assert "self.grösse[ids] = 0.0" in report
 
 
+@pytest.mark.parametrize("codec", ["hex", "rot13", "idna", "no-such-codec"])
+def test_a_codec_that_gives_no_text_costs_no_report(tmp_path: Path, codec: str) -> None:
+    written(tmp_path)
+    source = tmp_path / UPLOAD.place.file
+    source.write_text(f"# coding: {codec}\n" + source.read_text())
+    assert f"{UPLOAD.place.file}:{UPLOAD.place.line}" in render("text", sample(), RenderOptions(tmp_path))
+
+
+def test_a_very_long_line_is_cut_to_the_surroundings_of_the_place() -> None:
+    line = "table = [" + "0, " * 5000 + "x.item(), " + "1, " * 5000 + "]"
+    start = line.index("x.item()")
+    shown, carets = frame(line, Place("a.py", 1, start + 1, 1, start + 9))
+    assert len(shown) < 200
+    assert shown.startswith("...")
+    assert shown.endswith("...")
+    assert shown[len(carets) - 8 : len(carets)] == "x.item()"
+    assert carets.strip() == "^" * 8
+
+
 def test_an_unknown_format_names_the_known_ones() -> None:
     with pytest.raises(InputError, match="choose one of text, json"):
         render("yaml", sample(), RenderOptions())
