@@ -24,9 +24,9 @@ def explain(subject: str) -> int:
     operation = knowledge.operation(subject)
     if operation is None:
         raise _unknown(subject, [*knowledge.rules, *knowledge.rule_names, *knowledge.operations])
-    from capaudit.probe.ops_idioms import load_idioms
+    from capaudit.knowledge.idioms import load_idioms
 
-    click.echo(operation_page(operation, subject, knowledge.rules, load_idioms()), nl=False)
+    click.echo(operation_page(operation, subject, knowledge.rules, tuple(load_idioms().values())), nl=False)
     return 0
 
 

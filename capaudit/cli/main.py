@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         status = _invoke(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # a caller may have closed it
+            sys.stdout.flush()
         return status
     except click.ClickException as error:
         error.show()
@@ -101,6 +102,8 @@ def _invoke(arguments: Sequence[str]) -> int:
 
 def _abandon_stdout() -> None:
     """Python flushes stdout once more at exit; what cannot be written must not change the status there."""
+    if sys.stdout is None:
+        return
     try:
         sys.stdout.flush()
     except OSError:

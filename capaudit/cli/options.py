@@ -72,12 +72,13 @@ def prepare(
 
     if capture is not None and not entries:
         raise click.UsageError("--capture says how the capture at --entry is started; give --entry too.")
-    roots = [Path(path) for path in paths]
+    working_directory = _working_directory()
+    roots = [_straight(Path(path)) for path in paths]
     for root in roots:
         _require_readable(root)
     configuration = configure(_common_folder(roots), config, isolated)
     if not roots:
-        folder = configuration.root or Path.cwd()
+        folder = configuration.root or working_directory
         roots = [folder / path for path in configuration.paths] or [Path()]
         for root in roots:
             _require_readable(root)
@@ -86,7 +87,7 @@ def prepare(
         entries=entries,
         capture=capture,
         configuration=configuration,
-        working_directory=Path.cwd(),
+        working_directory=working_directory,
     )
 
 
@@ -144,6 +145,24 @@ def _common_folder(roots: list[Path]) -> Path:
     return Path(os.path.commonpath([root.resolve() for root in roots]))
 
 
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise InputError("the working directory does not exist any more", remedy="change to one that does") from error
+
+
+def _straight(path: Path) -> Path:
+    """Take ``a/../b`` as ``b`` where both are the same, so that a file is reported under one name."""
+    if ".." not in path.parts:
+        return path
+    short = Path(os.path.normpath(path))
+    try:
+        return short if short.samefile(path) else path  # they differ where ``a`` is a link
+    except OSError:
+        return path
+
+
 def _require_readable(root: Path) -> None:
     try:
         exists = root.exists()
@@ -151,5 +170,7 @@ def _require_readable(root: Path) -> None:
         raise InputError(f"it cannot be used as a path: {error.strerror}", place=str(root)[:200]) from error
     if not exists:
         raise InputError("there is no such file or folder", place=str(root), remedy="check the path")
+    if not root.is_dir() and not root.is_file():
+        raise InputError("it is neither a folder nor a regular file", place=str(root), remedy="check the path")
     if not os.access(root, os.R_OK | (os.X_OK if root.is_dir() else 0)):
         raise InputError("it cannot be read: permission denied", place=str(root), remedy="grant read access to it")

@@ -23,7 +23,7 @@ class Target:
     def write(self, text: str) -> None:
         """Write the text. Errors: ``InputError`` when the file cannot be written."""
         if self.file is None:
-            sys.stdout.write(text)
+            click.echo(text, nl=False)  # survives a caller who has closed stdout
             return
         try:
             self.file.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -58,4 +58,4 @@ def colored(no_color: bool, target: Target) -> bool:
     """Return whether terminal colours are fit: stdout is a terminal and nobody has asked for none."""
     if no_color or target.file is not None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import click
+
+from capaudit.model import NoDeviceError
 
 if TYPE_CHECKING:
     from capaudit.evidence import Evidence
@@ -89,6 +92,11 @@ def ops(
         raise click.UsageError("--opinfo and --facts each say what to measure; give one of them.")
     if opinfo and update:
         raise click.UsageError("--update continues a run over idioms; --opinfo measures operators.")
+    if find_spec("torch") is None:
+        raise NoDeviceError(
+            "the probe needs torch, which is not installed",
+            remedy="install capaudit[probe] on a machine with an NVIDIA GPU",
+        )
     from capaudit import evidence
     from capaudit.knowledge.idioms import load_idioms
     from capaudit.probe.ops import OpsOptions, probe_idioms, probe_operators

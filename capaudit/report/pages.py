@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from capaudit.knowledge import Case, Operation, Rule
-from capaudit.probe.ops_idioms import Idiom
+from capaudit.knowledge.idioms import Idiom
 
 _SHOWN_CONDITIONS: Final = 4
 

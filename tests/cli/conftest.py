@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import capaudit.audit
-from capaudit.audit.configuration import Configuration
 from capaudit.model import Result
 from tests.report.sample import sample
-
-
-@dataclass(frozen=True)
-class Options:
-    """The fields of the audit's options that the command line fills."""
-
-    paths: tuple[Path, ...]
-    entries: tuple[str, ...] = ()
-    capture: str | None = None
-    configuration: Configuration = field(default_factory=Configuration)
-    working_directory: Path = field(default_factory=Path.cwd)
-    collect_operations: bool = False
 
 
 class FakeAudit:
@@ -46,7 +31,6 @@ class FakeAudit:
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeAudit:
     fake = FakeAudit()
     find: Callable[[Any], Any] = lambda options: fake.audit(options).boundaries  # noqa: E731
-    monkeypatch.setattr(capaudit.audit, "AuditOptions", Options, raising=False)
-    monkeypatch.setattr(capaudit.audit, "audit", fake.audit, raising=False)
-    monkeypatch.setattr(capaudit.audit, "find_boundaries", find, raising=False)
+    monkeypatch.setattr(capaudit.audit, "audit", fake.audit)
+    monkeypatch.setattr(capaudit.audit, "find_boundaries", find)
     return fake
