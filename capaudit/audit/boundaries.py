@@ -13,6 +13,7 @@ from capaudit.audit.names import External, Names
 from capaudit.audit.options import AuditOptions
 from capaudit.model import Boundary, CaptureKind, InputError, UnresolvedEntryError
 from capaudit.program import ClassInfo, FunctionInfo, Module, Program
+from capaudit.program.comments import CapauditComment
 from capaudit.program.index import shown_path
 from capaudit.program.symbols import dotted_text
 
@@ -273,3 +274,33 @@ def _reason(decorator: ast.expr) -> str:
     if isinstance(decorator, ast.Call) and decorator.args and isinstance(decorator.args[0], ast.Constant):
         return str(decorator.args[0].value)
     return "declared by a decorator"
+
+
+_WORDS = ("boundary", "ignore", "completion-owned", "cold-path")
+
+
+def stray_comments(program: Program) -> list[tuple[Module, CapauditComment, str]]:
+    """``# capaudit:`` comments that mean nothing where they stand: misspelt, or on no function."""
+    found: list[tuple[Module, CapauditComment, str]] = []
+    for module in program.modules.values():
+        comments = [c for c in program.comments(module) if c.word != "ignore"]
+        if not comments:
+            continue
+        lines = {line for function in module.all_functions for line in _header_lines(function)}
+        for comment in comments:
+            options = dict(option.partition("=")[::2] for option in comment.options)
+            if comment.word not in _WORDS:
+                near = difflib.get_close_matches(comment.word, _WORDS, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; the words are {', '.join(_WORDS)}"
+                found.append((module, comment, f"'capaudit: {comment.word}' says nothing{hint}"))
+            elif comment.line not in lines:
+                found.append(
+                    (
+                        module,
+                        comment,
+                        f"'capaudit: {comment.word}' stands on no function or method of a module or class, so it declares nothing",
+                    )
+                )
+            elif comment.word == "boundary" and "capture" in options and _kind(options["capture"]) is None:
+                found.append((module, comment, f"capture={options['capture']} is none of torch, warp, shared"))
+    return found

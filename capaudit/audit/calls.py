@@ -142,30 +142,30 @@ def _forget_absent(frame: Frame) -> None:
         del env[key]
 
 
+_MOST_COLD_CALLEES = 12
+"""Set-up code is followed into that many alternatives of one call."""
+
+
 def call_value(frame: Frame, callee: Value, arguments: Arguments, node: ast.expr) -> Value:
     """Call every alternative of ``callee`` and join the results."""
     result: Value = NOTHING
     resolved = False
-    before, ends = frame.env, []
+    # Each alternative writes the cells of its own class: together they write what any reader reads.
+    followed = 0
     for atom in callee:
-        frame.env = dict(before) if before is not None and len(callee) > 1 else before
+        if isinstance(atom, Function) and not frame.tick:
+            followed += 1
+            if followed > _MOST_COLD_CALLEES:
+                continue
         value = _call_atom(frame, atom, arguments, node)
         if value is None:
             result = join(result, unknown)
         else:
             resolved = True
             result = join(result, value)
-        if frame.env is not None:
-            ends.append(frame.env)
-    if len(callee) > 1:
-        from capaudit.audit.frame import merge
-
-        frame.env = merge(ends)
-        if frame.env is not None:
-            # Each alternative writes the cells of its own class: together they write what any reader reads.
-            for end in ends:
-                frame.env.update({key: () for key in end if key.startswith(".w")})
     if frame.recording and isinstance(node, ast.Call):
+        if node in frame.context.items.get("cut", ()):
+            return result
         frame.context.calls[node] = (resolved, "" if resolved else _receiver_text(node))
         if not resolved:
             _unresolved(frame, callee, arguments, node)
@@ -295,6 +295,12 @@ def call_function(
         return promise
     context = machine.enter(info, receiver, bound_arguments, mode, phase, frame.context, node, closure, stores.times(frame))
     if context is None:
+        if frame.recording and isinstance(node, ast.Call):
+            frame.context.calls[node] = (False, "the call chain is deeper than the audit follows")
+            frame.context.items.setdefault("cut", {})[node] = None
+            frame.record(
+                node, "call", ownership=OwnershipClass.UNRESOLVED, message="the call chain is deeper than the audit follows"
+            )
         return attributes.return_annotation(machine, info) or unknown
     stores.absorb_callee(frame, context)
     if is_generator(info):

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import gc
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from capaudit.audit import calls
-from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions
+from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions, stray_comments
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.frame import run_context
 from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
-from capaudit.audit.suppressions import apply_suppressions, meta_finding, spans
+from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
 from capaudit.audit.values import instance, reset_pool
 from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
 from capaudit.audit.warmup import capturing_functions, entry_is_warm
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, Finding, OwnershipClass, Place, Result, Statistics
-from capaudit.program import Program, build_program
+from capaudit.program import FunctionInfo, Program, build_program
 
 
 def audit(options: AuditOptions) -> Result:
@@ -61,16 +62,17 @@ def _audit(options: AuditOptions, started: float) -> Result:
     reset_pool()
     knowledge = load(options.configuration.knowledge_files())
     program = _program(options)
-    machine = Machine(program, knowledge, run_context, dict(options.configuration.versions))
-    entries = find_entries(program, machine.names, options)
-    machine.capturing = capturing_functions(program)
-    machine.owned = owned_functions(program, machine.names, entries)
-    machine.memo["no-validation"] = any("set_default_validate_args(False)" in m.source for m in program.modules.values())
-    machine.memo["registered-generator"] = any("register_generator_state(" in m.source for m in program.modules.values())
-    machine.memo["default-device"] = any("set_default_device(" in m.source for m in program.modules.values())
+    names = Names(program)
+    entries = find_entries(program, names, options)
+    facts = _program_facts(program, names, entries)
     results: list[tuple[Entry, Verdicts]] = []
     audited: list[tuple[str, int, int]] = []
     for entry in entries:
+        # A machine of its own: what one boundary reports must not depend on which others are audited.
+        reset_pool()
+        machine = Machine(program, names, knowledge, run_context, dict(options.configuration.versions))
+        machine.owned, machine.capturing = facts.owned, facts.capturing
+        machine.memo.update(facts.switches)
         root = evaluate_entry(machine, entry)
         late: list[Rebind] = late_rebinds(machine, root, entry)
         results.append((entry, collect(entry, root, late, knowledge)))
@@ -81,18 +83,39 @@ def _audit(options: AuditOptions, started: float) -> Result:
     attach_fallbacks(program, results, knowledge)
     findings = [finding for _, verdict in results for finding in verdict.findings]
     findings.extend(_unparsable(program, knowledge))
+    findings.extend(
+        comment_finding("CAP904", module, comment, message, knowledge) for module, comment, message in stray_comments(program)
+    )
     findings = apply_suppressions(program, findings, knowledge, spans(audited))
     return _result(options, program, results, findings, started)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the whole program says once for all boundaries."""
+
+    owned: dict[FunctionInfo, tuple[str, str]]
+    capturing: list[tuple[FunctionInfo, int]]
+    switches: dict[str, bool]
+
+
+_SWITCHES = {
+    "no-validation": "set_default_validate_args(False)",
+    "registered-generator": "register_generator_state(",
+    "default-device": "set_default_device(",
+}
+
+
+def _program_facts(program: Program, names: Names, entries: list[Entry]) -> _Facts:
+    sources = [module.source for module in program.modules.values()]
+    switches = {name: any(text in source for source in sources) for name, text in _SWITCHES.items()}
+    return _Facts(owned_functions(program, names, entries), capturing_functions(program), switches)
 
 
 def evaluate_entry(machine: Machine, entry: Entry) -> Context:
     """Bring a boundary's contexts to rest and return the one it starts with."""
     machine.capture = entry.boundary.capture
-    machine.warmed = {}
     machine.warm = entry_is_warm(machine.capturing, entry)
-    for context in machine.dirty:
-        context.dirty = False
-    machine.dirty.clear()
     if entry.region is not None:
         return _evaluate_region(machine, entry)
     receiver = instance(entry.cls) if entry.cls is not None and not entry.function.has_decorator("staticmethod") else None

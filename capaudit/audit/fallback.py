@@ -60,7 +60,7 @@ def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
 
 
 def _silent(node: ast.AST) -> list[ast.AST]:
-    if isinstance(node, ast.Try) and _drives_graph(node.body):
+    if isinstance(node, (ast.Try, ast.TryStar)) and _drives_graph(node.body):
         return list(silent_handlers(node))
     if isinstance(node, ast.With) and _drives_graph(node.body):
         return [
@@ -73,7 +73,7 @@ def _silent(node: ast.AST) -> list[ast.AST]:
     return []
 
 
-def silent_handlers(node: ast.Try) -> list[ast.ExceptHandler]:
+def silent_handlers(node: ast.Try | ast.TryStar) -> list[ast.ExceptHandler]:
     """Broad handlers that neither raise nor keep a record."""
     return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
 

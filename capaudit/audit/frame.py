@@ -476,7 +476,7 @@ def _run_continue(frame: Frame, node: ast.Continue) -> None:
     frame.env = None
 
 
-def _run_try(frame: Frame, node: ast.Try) -> None:
+def _run_try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
     before = dict(frame.env or {})
     frame.run_block(node.body)
     regions.check_fallback(frame, node)
@@ -581,6 +581,7 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.Break: _run_break,
     ast.Continue: _run_continue,
     ast.Try: _run_try,
+    ast.TryStar: _run_try,
     ast.With: _run_with,
     ast.AsyncWith: _run_with,
     ast.Assert: _run_assert,

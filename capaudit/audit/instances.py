@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from capaudit.audit.machine import Machine
 
 _PROPERTIES = ("property", "cached_property", "abstractproperty", "getter", "lazy_property")
-_MOST_OVERRIDES = 48
+_MOST_OVERRIDES = 160
 
 
 def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:

@@ -42,16 +42,18 @@ _MOST_CONTEXTS = 8
 """Argument-exact contexts per function and receiver; further calls share one joined context."""
 _MOST_RUNS = 14
 """Evaluations per context; the joins settle well before, this only bounds pathological programs."""
-_DEEPEST = 60
+_DEEPEST = 150
 _COLD_DEEPEST = 24
 
 
 class Machine:
     """All mutable state of one audit."""
 
-    def __init__(self, program: Program, knowledge: Knowledge, runner: Runner, versions: dict[str, str]) -> None:
+    def __init__(
+        self, program: Program, names: Names, knowledge: Knowledge, runner: Runner, versions: dict[str, str]
+    ) -> None:
         self.program = program
-        self.names = Names(program)
+        self.names = names
         self.knowledge = knowledge
         self.versions = versions
         self.capture = "torch"

@@ -151,7 +151,7 @@ class Names:
         chains = [list(self.mro(parent)) for parent in parents]
         for parent in parents:
             external.extend(path for path in self.external_bases(parent) if path not in external)
-        order = _merge([*chains, list(parents)])
+        order = chains[0] if len(chains) == 1 else _merge([*chains, list(parents)])
         if order is None:
             order = []
             for chain in chains:

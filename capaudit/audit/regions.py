@@ -233,7 +233,7 @@ def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> N
 # -- fallback ---------------------------------------------------------------------------------------------------
 
 
-def check_fallback(frame: Frame, node: ast.Try) -> None:
+def check_fallback(frame: Frame, node: ast.Try | ast.TryStar) -> None:
     """A broad handler around a call that captures or replays further down (the direct form is found by text)."""
     if not frame.recording or not node.handlers:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from capaudit.audit.verdicts import fingerprint
 from capaudit.knowledge import Knowledge
 from capaudit.model import Confidence, Finding, OwnershipClass, Place
 from capaudit.program import Module, Program
@@ -51,7 +52,7 @@ def apply_suppressions(
         for suppression in group:
             line = suppression.comment.line
             if not suppression.used and any(first <= line <= last for first, last in spans):
-                result.append(_meta("CAP902", suppression.module, suppression.comment, "nothing on this statement is rejected for " + ", ".join(suppression.comment.rules), knowledge))
+                result.append(comment_finding("CAP902", suppression.module, suppression.comment, "nothing on this statement is rejected for " + ", ".join(suppression.comment.rules), knowledge))
     return result
 
 
@@ -61,13 +62,13 @@ def _read(comment: CapauditComment, module: Module, knowledge: Knowledge) -> tup
     for selector in comment.rules:
         rule = knowledge.rule(selector)
         if rule is None:
-            problems.append(_meta("CAP902", module, comment, f"{selector!r} is no rule, so the comment suppresses nothing", knowledge))
+            problems.append(comment_finding("CAP902", module, comment, f"{selector!r} is no rule, so the comment suppresses nothing", knowledge))
         else:
             codes.add(rule.code)
     if not comment.rules:
-        problems.append(_meta("CAP902", module, comment, "a suppression names its rules: ignore[rule-name] -- reason", knowledge))
+        problems.append(comment_finding("CAP902", module, comment, "a suppression names its rules: ignore[rule-name] -- reason", knowledge))
     if comment.reason is None:
-        problems.append(_meta("CAP903", module, comment, "a suppression without a reason does not count", knowledge))
+        problems.append(comment_finding("CAP903", module, comment, "a suppression without a reason does not count", knowledge))
         return None, problems
     first = last = comment.line
     if comment.own_line:
@@ -76,7 +77,7 @@ def _read(comment: CapauditComment, module: Module, knowledge: Knowledge) -> tup
 
 
 def _next_code_line(module: Module, line: int) -> int:
-    lines = module.source.splitlines()
+    lines = module.lines
     for number in range(line, len(lines)):
         text = lines[number].strip()
         if text and not text.startswith("#"):
@@ -88,7 +89,8 @@ def _covers(suppression: _Suppression, span: tuple[int, int]) -> bool:
     return span[0] <= suppression.last and suppression.first <= span[1]
 
 
-def _meta(code: str, module: Module, comment: CapauditComment, message: str, knowledge: Knowledge) -> Finding:
+def comment_finding(code: str, module: Module, comment: CapauditComment, message: str, knowledge: Knowledge) -> Finding:
+    """A meta finding about one comment."""
     rule = knowledge.rules[code]
     place = Place(module.file, comment.line, comment.column, comment.line, comment.column + 10)
     return meta_finding(code, rule.name, place, message, rule.remedy)
@@ -96,12 +98,8 @@ def _meta(code: str, module: Module, comment: CapauditComment, message: str, kno
 
 def meta_finding(code: str, name: str, place: Place, message: str, remedy: str) -> Finding:
     """A finding about the audit itself; it makes a run fail like a rejected operation."""
-    import hashlib
-
-    fingerprint = hashlib.sha256(f"{code}\0{place.file}\0{message}".encode()).hexdigest()[:20]
-    return Finding(
-        code, name, OwnershipClass.REJECTED, None, place, place, message, Confidence.CERTAIN, "", (), (), remedy, fingerprint
-    )
+    mark = fingerprint(code, place.file.rpartition("/")[2], message)
+    return Finding(code, name, OwnershipClass.REJECTED, None, place, place, message, Confidence.CERTAIN, "", (), (), remedy, mark)
 
 
 def spans(items: Iterable[tuple[str, int, int]]) -> dict[str, list[tuple[int, int]]]:

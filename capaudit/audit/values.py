@@ -422,7 +422,7 @@ def _depth(value: Value, limit: int = 6) -> int:
 
 _WIDTH = 24
 """More alternatives than this are not kept apart."""
-_MOST_CALLABLES = 240
+_MOST_CALLABLES = 160
 
 
 def join(left: Value, right: Value) -> Value:
@@ -431,12 +431,13 @@ def join(left: Value, right: Value) -> Value:
         return left
     if not left:
         return right
-    missing = [atom for atom in right if atom not in left]
+    known = left if len(left) < 9 else frozenset(left)
+    missing = [atom for atom in right if atom not in known]
     if not missing:
         return left
     result = _normal((*left, *missing))
     # Widening may have absorbed what is new: then nothing changed, and whoever read it need not look again.
-    return left if len(result) == len(left) and all(atom in left for atom in result) else result
+    return left if len(result) == len(left) and all(atom in known for atom in result) else result
 
 
 def join_all(values: Any) -> Value:

@@ -268,8 +268,9 @@ def source_text(module: Module, node: ast.AST) -> str:
     lines = module.lines
     if not 0 < line <= len(lines):
         return ""
+    end_line = min(end_line, line + 40)  # more is never shown
     if line == end_line:
-        text = lines[line - 1].encode()[column:end_column].decode(errors="replace")
+        text = lines[line - 1].encode()[column : min(end_column, column + 4000)].decode(errors="replace")
     else:
         first = lines[line - 1].encode()[column:].decode(errors="replace")
         last = lines[min(end_line, len(lines)) - 1].encode()[:end_column].decode(errors="replace")
@@ -301,15 +302,16 @@ def _finding(
         call_path=path,
         why=record.why,
         remedy=record.remedy or (rule.remedy if rule else ""),
-        fingerprint=_fingerprint(code, record.module.file, owner, text),
+        fingerprint=fingerprint(code, record.module.name.partition("@")[0], owner, text),
         operation=record.name,
         text=source_text(record.module, record.node),
         related=tuple(RelatedPlace(place_of(module, node), note) for module, node, note in record.related),
     )
 
 
-def _fingerprint(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+def fingerprint(*parts: str) -> str:
+    """A short stable hash: of names and text, never of lines or of where the audit was started."""
+    return hashlib.sha256("\0".join(parts).encode(errors="backslashreplace")).hexdigest()[:20]
 
 
 
@@ -354,7 +356,7 @@ def header_end(statement: ast.stmt) -> tuple[int, int]:
             last = statement.items[-1].optional_vars or statement.items[-1].context_expr
         case ast.Match():
             last = statement.subject
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Try():
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Try() | ast.TryStar():
             return statement.lineno, statement.col_offset + 1
         case _:
             last = statement

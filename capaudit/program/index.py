@@ -266,10 +266,20 @@ def _collect_body(module: Module, body: Iterable[ast.stmt], cls: ClassInfo | Non
                 table[node.target.id] = node.annotation
                 if node.value is not None:
                     _collect_binding(module, cls, node.target, node.value)
-            case ast.If() | ast.Try() | ast.With() | ast.For() | ast.While():
-                for field in ("body", "handlers", "orelse", "finalbody"):
+            case (
+                ast.If()
+                | ast.Try()
+                | ast.TryStar()
+                | ast.With()
+                | ast.AsyncWith()
+                | ast.For()
+                | ast.AsyncFor()
+                | ast.While()
+                | ast.Match()
+            ):
+                for field in ("body", "handlers", "orelse", "finalbody", "cases"):
                     for child in getattr(node, field, ()):
-                        inner = child.body if isinstance(child, ast.ExceptHandler) else [child]
+                        inner = child.body if isinstance(child, (ast.ExceptHandler, ast.match_case)) else [child]
                         _collect_body(module, inner, cls, prefix)
             case _:
                 pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import io
 import os
+import re
+import stat
 import tokenize
 import warnings
 from collections.abc import Iterator
@@ -17,6 +19,7 @@ from capaudit.program.symbols import Unparsable
 _SKIPPED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", ".tox", ".nox", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
 )
+_DIGITS = re.compile(r"\b0?[xob]?[0-9a-fA-F_]{3500,}\b")
 _NESTING_CAP = 400
 """Deeper syntax than any person writes; the evaluator recurses once or twice per level."""
 
@@ -64,6 +67,8 @@ def _inside(file: Path, root: Path) -> bool:
 def read_source(file: Path, shown: str) -> tuple[str, ast.Module] | Unparsable:
     """Read and parse one file; honours the coding cookie and a byte-order mark."""
     try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return Unparsable(shown, 1, 1, "is not a regular file")
         data = file.read_bytes()
     except OSError as error:
         return Unparsable(shown, 1, 1, f"cannot be read: {error.strerror or error}")
@@ -83,11 +88,18 @@ def parse_source(data: bytes, shown: str) -> tuple[str, ast.Module] | Unparsable
             tree = ast.parse(text)
     except SyntaxError as error:
         return Unparsable(shown, error.lineno or 1, max(error.offset or 1, 1), f"is not valid Python: {error.msg}")
-    except (ValueError, RecursionError, MemoryError) as error:
-        return Unparsable(shown, 1, 1, f"is not valid Python: {error or type(error).__name__}")
-    if _too_deep(tree, text):
-        return Unparsable(shown, 1, 1, f"nests more than {_NESTING_CAP} levels deep")
+    except (RecursionError, MemoryError):
+        return Unparsable(shown, 1, 1, "nests too deeply for Python's parser")
+    except ValueError as error:
+        return Unparsable(shown, 1, 1, f"is not valid Python: {error}")
+    if _too_deep(tree, text) or _huge_number(text):
+        return Unparsable(shown, 1, 1, f"nests more than {_NESTING_CAP} levels deep, or spells a number of thousands of digits")
     return text, tree
+
+
+def _huge_number(text: str) -> bool:
+    """Integers beyond Python's text limit cannot be shown, so nothing near them could be reported."""
+    return len(text) > 3500 and _DIGITS.search(text) is not None
 
 
 def _too_deep(tree: ast.Module, text: str) -> bool:
