@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             key = f"{package.name}/{name}"
             fresh[key] = measurement = measure(package, entries, cache, options.limit)
             print("\n".join(_described(key, measurement, options.causes)), flush=True)
-            changes = accepted.differences(known.get(key, Measurement()), measurement)
+            changes = _changes(known.get(key), measurement)
             for change in changes[: options.changes]:
                 print(f"    {change}")
             if len(changes) > options.changes:
@@ -77,6 +77,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _wanted(names: Sequence[str], package: str, run: str) -> bool:
     return not names or package in names or f"{package}/{run}" in names
+
+
+def _changes(old: Measurement | None, new: Measurement) -> list[str]:
+    if old is None:
+        return [f"failed: {new.failure}" if new.failure else "not accepted before"]
+    return accepted.differences(old, new)
 
 
 def _described(key: str, measurement: Measurement, causes: int) -> list[str]:
