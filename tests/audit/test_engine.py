@@ -1,0 +1,258 @@
+"""The engine on small programs: what it follows, what it prunes, what it leaves open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from capaudit.audit import AuditOptions, audit
+from capaudit.model import OwnershipClass, UnresolvedEntryError
+from tests.audit.program import audit_text, codes
+
+_BASE = """
+import torch
+class Env:
+    def __init__(self, n: int):
+        self.x = torch.zeros(n, device="cuda")
+        self.mask = torch.zeros(n, dtype=torch.bool, device="cuda")
+"""
+
+
+def test_a_term_passed_in_a_configuration_is_followed_to_its_line(tmp_path: Path) -> None:
+    result = audit_text(
+        tmp_path,
+        """
+import torch
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+@dataclass
+class TermCfg:
+    func: Callable[..., torch.Tensor]
+    params: dict[str, Any] = field(default_factory=dict)
+
+def height(env: "Env", scale: float) -> torch.Tensor:
+    return env.x * env.x.max().item()
+
+CFG = {"height": TermCfg(func=height, params={"scale": 2.0})}
+
+class Manager:
+    def __init__(self, terms: dict[str, TermCfg], env: "Env"):
+        self._terms, self._env = terms, env
+
+    def compute(self):
+        for term in self._terms.values():
+            term.func(self._env, **term.params)
+
+class Env:
+    def __init__(self, n: int):
+        self.x = torch.zeros(n, device="cuda")
+        self.load_managers()
+
+    def load_managers(self):
+        self.rewards = Manager(CFG, self)
+
+    def step(self):
+        self.rewards.compute()
+""",
+    )
+    assert codes(result) == [(12, "CAP101")]
+    assert [hop.function.rpartition("program.")[2] for hop in result.findings[0].call_path] == [
+        "Env.step",
+        "Manager.compute",
+        "height",
+    ]
+
+
+def test_a_base_class_calls_what_a_subclass_overrides(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+        self.terms: list[Base] = []
+    def step(self):
+        for term in self.terms:
+            term.compute(self)
+class Base:
+    def compute(self, env: Env):
+        self._update(env)
+    def _update(self, env: Env):
+        raise NotImplementedError
+class Term(Base):
+    def _update(self, env: Env):
+        env.x[env.mask] = env.x
+def build(env: Env):
+    env.terms.append(Term())
+"""
+    )
+    assert [code for _, code in codes(audit_text(tmp_path, text))] == ["CAP201"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("self.x[self.mask] = 0.0", None),
+        ("self.x[self.mask] = self.x[:1]", "CAP201"),
+        ("self.x[self.ids] = 0.0", "CAP103"),
+        ("self.x[self.ids] = self.x[:3]", None),
+        ("self.x[1:3] = 0.0", None),
+        ("self.x[[0, 1]].sum()", "CAP103"),
+        ("self.x.to(self.device)", None),
+        ("assert len(self.x) == 3", None),
+        ("assert (self.x > 0).all()", "CAP101"),
+    ],
+)
+def test_index_forms_are_told_apart(tmp_path: Path, statement: str, code: str | None) -> None:
+    text = f"""
+import torch
+class Env:
+    def __init__(self, n: int, device: str):
+        self.device = device
+        self.x = torch.zeros(n, device=device)
+        self.mask = torch.zeros(n, dtype=torch.bool, device=device)
+        self.ids = torch.arange(3, device=device)
+    def step(self):
+        {statement}
+"""
+    assert [found for _, found in codes(audit_text(tmp_path, text))] == ([code] if code else [])
+
+
+def test_code_that_only_runs_before_a_raise_is_cold(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+        self.limit = n
+    def step(self):
+        if self.limit < 0:
+            raise ValueError(f"worst {self.x.max().item()}")
+        self.x.add_(1.0)
+"""
+    )
+    result = audit_text(tmp_path, text)
+    assert codes(result) == []
+    assert OwnershipClass.COLD_PATH in {operation.ownership for operation in result.operations}
+
+
+def test_a_read_guarded_by_the_capture_state_is_pruned_and_listed(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+    def step(self):
+        if not torch.cuda.is_current_stream_capturing():
+            print(self.x.sum().item())
+        self.x.add_(1.0)
+"""
+    )
+    result = audit_text(tmp_path, text)
+    assert codes(result) == []
+    assert [branch.reason for branch in result.pruned] == ["capture-state guard"]
+
+
+def test_an_unknown_callee_is_listed_and_never_eligible(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+    def step(self, hook):
+        hook.fire(self.x)
+""".replace("hook):", "hook: object):")
+    )
+    result = audit_text(tmp_path, text)
+    assert [call.place.line for call in result.unresolved] == [9]
+    assert OwnershipClass.UNRESOLVED in {operation.ownership for operation in result.operations}
+
+
+def test_a_call_chain_that_is_cut_is_unresolved(tmp_path: Path) -> None:
+    chain = "\n".join(f"    def m{i}(self):\n        return self.m{i + 1}()" for i in range(400))
+    text = (
+        _BASE
+        + f"    def step(self):\n        return self.m0()\n{chain}\n    def m400(self):\n        return self.x.item()\n"
+    )
+    result = audit_text(tmp_path, text)
+    assert result.findings or result.unresolved
+
+
+def test_a_completion_owned_function_is_not_entered(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+    # capaudit: completion-owned -- read after the replay
+    def publish(self):
+        return self.x.item()
+    def step(self):
+        self.x.add_(1.0)
+        self.publish()
+"""
+    )
+    result = audit_text(tmp_path, text)
+    assert codes(result) == []
+    assert "read after the replay" in {operation.reason for operation in result.operations}
+
+
+def test_a_suppression_needs_a_reason(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+    def step(self):
+        a = self.x.item()  # capaudit: ignore[host-scalar-read] -- replaced by a carrier in the next release
+        return self.x.item()  # capaudit: ignore[host-scalar-read]
+"""
+    )
+    assert codes(audit_text(tmp_path, text)) == [(10, "CAP101"), (10, "CAP903")] or codes(
+        audit_text(tmp_path, text)
+    ) == [(10, "CAP903"), (10, "CAP101")]
+
+
+def test_an_unused_suppression_is_a_finding(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+    def step(self):
+        self.x.add_(1.0)  # capaudit: ignore[CAP101] -- was needed once
+"""
+    )
+    assert [code for _, code in codes(audit_text(tmp_path, text))] == ["CAP902"]
+
+
+def test_an_entry_that_names_nothing_proposes_what_is_near(tmp_path: Path) -> None:
+    with pytest.raises(UnresolvedEntryError, match=r"Env\.step"):
+        audit_text(tmp_path, _BASE + "    def step(self):\n        pass\n", entry="Env.stepp")
+
+
+def test_a_file_that_does_not_parse_is_a_finding_and_the_rest_is_audited(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    good = tmp_path / "good.py"
+    good.write_text(_BASE + "    def step(self):\n        return self.x.item()\n")
+    result = audit(AuditOptions(paths=(tmp_path,), entries=("good:Env.step",), working_directory=tmp_path))
+    assert sorted(finding.code for finding in result.findings) == ["CAP101", "CAP905"]
+
+
+def test_a_boundary_reports_the_same_alone_and_beside_others(tmp_path: Path) -> None:
+    text = (
+        _BASE
+        + """
+        self.count = 0
+    def step(self):
+        self.count += 1
+        self.x.mul_(self.count)
+    def other(self):
+        self.count += 1
+        return self.x.sum().item()
+"""
+    )
+    file = tmp_path / "program.py"
+    file.write_text(text)
+
+    def findings(*names: str) -> set[tuple[str, int, str]]:
+        entries = tuple(f"program:Env.{name}" for name in names)
+        result = audit(AuditOptions(paths=(file,), entries=entries, working_directory=tmp_path))
+        return {(f.boundary, f.place.line, f.code) for f in result.findings}
+
+    assert findings("step", "other") == findings("other", "step") == findings("step") | findings("other")
+
+
+def test_moved_lines_keep_a_finding_s_fingerprint(tmp_path: Path) -> None:
+    text = _BASE + "    def step(self):\n        return self.x.item()\n"
+    (before,) = audit_text(tmp_path, text).findings
+    (after,) = audit_text(tmp_path, "# a new first line\n\n" + text).findings
+    assert before.place.line != after.place.line
+    assert before.fingerprint == after.fingerprint
