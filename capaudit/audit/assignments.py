@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import calls, containers, expressions, hazards, indexing, instances, operators, results, stores
+from capaudit.audit import attributes, calls, containers, expressions, hazards, indexing, operators, results, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -24,13 +24,14 @@ from capaudit.audit.values import (
     WarpArray,
     class_ref,
     host,
+    instance,
     join,
     like,
     sequence,
     unknown,
 )
 from capaudit.model import Confidence
-from capaudit.program import ClassInfo
+from capaudit.program import ClassInfo, FunctionInfo
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
@@ -121,7 +122,7 @@ def write_attribute(
             _remember(cell, frame, node)
             stores.write_cell(frame, cell, value, place, name, augmented, node, swap)
             for base in machine.names.mro(atom.cls) if atom.site is not None else ():
-                watched = machine.existing_cell(instances.instance(base), name)
+                watched = machine.existing_cell(instance(base), name)
                 if watched is not None:
                     for reader in watched.readers:
                         if cell not in reader.items.setdefault("seen", {}):
@@ -160,7 +161,7 @@ def _rebind_data(frame: Frame, atom: Tensor, name: str, place: ast.AST) -> None:
         )
 
 
-def _setter(mro: tuple[ClassInfo, ...], name: str) -> object:
+def _setter(mro: tuple[ClassInfo, ...], name: str) -> FunctionInfo | None:
     for cls in mro:
         for overload in cls.overloads.get(name, ()):
             if overload.has_decorator("setter"):
@@ -186,9 +187,7 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.
         elif isinstance(atom, Box) and starred is None and atom.kind != "dict":
             if frame.recording and not atom.tick and stores.owns_buffers(frame.machine, (atom,), 3):
                 containers.note_stale_order(frame, atom, node)
-            columns = [
-                join(c, indexing._list_item(frame, atom, (calls.const_text(i)))) for i, c in enumerate(columns)
-            ]
+            columns = [join(c, indexing._list_item(frame, atom, (calls.const_text(i)))) for i, c in enumerate(columns)]
         else:
             # Unpacking asks for a fixed count, so the first axis is no data-dependent one.
             steady = like(atom, dynamic=False) if isinstance(atom, Tensor) else atom
@@ -310,7 +309,10 @@ def _note_free(frame: Frame, value: Value, node: ast.Delete, target: ast.expr, l
     """Freeing what existed before the capture calls into the driver; fresh tensors go back to the graph's pool."""
     if not frame.recording or not lasting:
         return
-    graph = any(isinstance(a, Object) and a.path in ("torch.cuda.CUDAGraph", "torch.cuda.graphs.CUDAGraph", "warp.Graph") for a in value)
+    graph = any(
+        isinstance(a, Object) and a.path in ("torch.cuda.CUDAGraph", "torch.cuda.graphs.CUDAGraph", "warp.Graph")
+        for a in value
+    )
     if graph or any(isinstance(a, WarpArray) for a in value) or hazards.device_tensors(value):
         frame.reject(
             node,
@@ -343,7 +345,7 @@ def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Value) -> None:
                 frame.bind(pattern.rest, subject)
         case ast.MatchClass():
             for name, inner in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
-                bind_pattern(frame, inner, calls.attributes.read(frame, subject, name, ast.Name(name)))
+                bind_pattern(frame, inner, attributes.read(frame, subject, name, ast.Name(name)))
             for inner in pattern.patterns:
                 bind_pattern(frame, inner, unknown)
         case ast.MatchOr():
@@ -351,4 +353,3 @@ def bind_pattern(frame: Frame, pattern: ast.pattern, subject: Value) -> None:
                 bind_pattern(frame, inner, subject)
         case _:
             pass
-

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING
 
-from capaudit.audit import annotations, calls, guards, hazards, instances, stores
+from capaudit.audit import calls, guards, hints, instances, stores
 from capaudit.audit.names import External, GlobalValue, Symbol
 from capaudit.audit.values import (
     NONE,
@@ -36,7 +37,6 @@ from capaudit.audit.values import (
     bound,
     class_ref,
     const,
-    function,
     host,
     items,
     join,
@@ -51,6 +51,7 @@ from capaudit.audit.values import (
     unknown,
     warp_array,
 )
+from capaudit.model import Confidence
 from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def module_value(frame: Frame, symbol: GlobalValue) -> Value:
     key = ("module-value", symbol.module.name, symbol.name)
     if key not in machine.memo:
         machine.memo[key] = True
-        annotated = annotations.annotation_value(machine, symbol.module, symbol.module.annotations.get(symbol.name), None)
+        annotated = hints.annotation_value(machine, symbol.module, symbol.module.annotations.get(symbol.name), None)
         value = calls.detached_value(machine, symbol.module, None, symbol.node)
-        machine.join_cell(cell, annotations.refine(value, annotated) or unknown)
+        machine.join_cell(cell, hints.refine(value, annotated) or unknown)
         cell.node = (symbol.module, symbol.node)
         _run_registrations(machine, symbol)
     return stores.read_cell(frame, cell, symbol.node)
@@ -106,10 +107,10 @@ def _run_registrations(machine: Machine, symbol: GlobalValue) -> None:
     """A module-level container may be filled by decorators: apply those whose body mentions it."""
     if not isinstance(symbol.node, (ast.Dict, ast.List, ast.Call, ast.Set)):
         return
-    for function in symbol.module.all_functions:
-        if function.cls is not None or symbol.name not in _segment(function):
+    for decorator in symbol.module.all_functions:
+        if decorator.cls is not None or symbol.name not in _segment(decorator):
             continue
-        for module, applied in _decorated_with(machine, function):
+        for module, applied in _decorated_with(machine, decorator):
             if isinstance(applied, FunctionInfo):
                 calls.decorated(machine, applied)
             else:
@@ -126,7 +127,8 @@ def _decorated_with(machine: Machine, decorator: FunctionInfo) -> list[tuple[Mod
     for module in machine.program.modules.values():
         if decorator.name not in module.source:
             continue
-        for item in (*module.all_functions, *module.all_classes):
+        items: list[FunctionInfo | ClassInfo] = [*module.all_functions, *module.all_classes]
+        for item in items:
             if not any(text.rpartition(".")[2] == decorator.name for text in item.decorators):
                 continue
             for node in getattr(item.node, "decorator_list", ()):
@@ -146,7 +148,7 @@ def global_value(frame: Frame, module: Module, name: str) -> Value:
     if cell is not None:
         return stores.read_cell(frame, cell, None)
     if name in module.annotations:
-        return annotations.annotation_value(frame.machine, module, module.annotations[name], None)
+        return hints.annotation_value(frame.machine, module, module.annotations[name], None)
     if name in ("__name__", "__file__", "__doc__"):
         return host("str")
     if name in _BUILTINS:
@@ -156,7 +158,7 @@ def global_value(frame: Frame, module: Module, name: str) -> Value:
 
 
 def _imported_elsewhere(frame: Frame, module: Module, name: str) -> Value | None:
-    """A name that only another function of the module imports: bound when that function ran with ``global`` or injected."""
+    """A name that only another function of the module imports: bound when that one ran with ``global``, or injected."""
     if frame.context.items.get("detached") is not None:
         return None
     key = ("imported-elsewhere", module.name, name)
@@ -172,7 +174,7 @@ def _imported_elsewhere(frame: Frame, module: Module, name: str) -> Value | None
     return machine.memo[key]  # type: ignore[no-any-return]
 
 
-_BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_BUILTINS = frozenset(dir(builtins))
 
 
 def write_global(frame: Frame, name: str, value: Value, node: ast.expr | None) -> None:
@@ -183,7 +185,7 @@ def write_global(frame: Frame, name: str, value: Value, node: ast.expr | None) -
 def return_annotation(machine: Machine, info: FunctionInfo) -> Value:
     if isinstance(info.node, ast.Lambda):
         return NOTHING
-    return annotations.annotation_value(machine, info.module, info.node.returns, info)
+    return hints.annotation_value(machine, info.module, info.node.returns, info)
 
 
 def local_import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
@@ -271,7 +273,7 @@ def read_atom(frame: Frame, atom: Atom, name: str, node: ast.expr) -> Value:
         case Object():
             return object_attribute(frame, atom, name)
         case Box() | Record() | Mapping() | Sequence() | Items():
-            return container_attribute(frame, atom, name)
+            return container_attribute(atom, name)
         case Const() if atom is NONE:
             return NOTHING
         case Const() | Host():
@@ -341,7 +343,13 @@ def library_attribute(frame: Frame, atom: Library, name: str) -> Value:
     symbol = frame.machine.names.attribute(External(atom.path), name)
     if not isinstance(symbol, External):
         return symbol_value(frame, symbol)
-    if atom.path in ("builtins.float", "builtins.int") or path in ("math.pi", "math.inf", "math.tau", "math.e", "math.nan"):
+    if atom.path in ("builtins.float", "builtins.int") or path in (
+        "math.pi",
+        "math.inf",
+        "math.tau",
+        "math.e",
+        "math.nan",
+    ):
         return host("float")
     if path in ("numpy.pi", "numpy.inf", "torch.pi", "torch.inf", "numpy.nan", "torch.nan", "numpy.e", "numpy.newaxis"):
         return const(None) if name == "newaxis" else host("float")
@@ -369,9 +377,24 @@ def object_attribute(frame: Frame, atom: Object, name: str) -> Value:
     operation = frame.machine.knowledge.operation(path)
     if operation is not None and operation.result.kind in ("tensor", "like", "factory") and not operation.params:
         return (tensor("cuda", sure=False, storage="other"),)
-    if atom.path.startswith("torch.nn.") and name in ("weight", "bias", "running_mean", "running_var", "in_proj_weight"):
+    if atom.path.startswith("torch.nn.") and name in (
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "in_proj_weight",
+    ):
         return (tensor("cuda", element="float", storage="other"),)
-    if atom.path.startswith("torch.distributions.") and name in ("mean", "stddev", "variance", "loc", "scale", "probs", "logits", "mode"):
+    if atom.path.startswith("torch.distributions.") and name in (
+        "mean",
+        "stddev",
+        "variance",
+        "loc",
+        "scale",
+        "probs",
+        "logits",
+        "mode",
+    ):
         return (tensor("cuda", element="float"),)
     if atom.path == "warp.ScopedCapture" and name == "graph":
         return (library_object("warp.Graph", atom.site),)
@@ -381,11 +404,15 @@ def object_attribute(frame: Frame, atom: Object, name: str) -> Value:
     return (bound(path, atom),)
 
 
-def container_attribute(frame: Frame, atom: Atom, name: str) -> Value:
+def container_attribute(atom: Atom, name: str) -> Value:
     kind = getattr(atom, "kind", None) or ("tuple" if isinstance(atom, Items) else "dict")
     if isinstance(atom, Items) and atom.items and name not in ("count", "index"):
         # A named tuple of the library: its first field is the result, the rest are what it says about it.
-        return atom.items[1] if name in ("indices", "R", "info", "counts", "inverse_indices") and len(atom.items) > 1 else atom.items[0]
+        return (
+            atom.items[1]
+            if name in ("indices", "R", "info", "counts", "inverse_indices") and len(atom.items) > 1
+            else atom.items[0]
+        )
     if kind in ("shape", "range", "iterator"):
         kind = "tuple"
     return (bound(f"{kind}.{name}", atom),)
@@ -410,9 +437,7 @@ def note_private(frame: Frame, atom: Atom, name: str, node: ast.AST) -> None:
     if not frame.recording or not name.startswith("_") or name.startswith("__"):
         return
     owner = ""
-    if isinstance(atom, Library):
-        owner = atom.path
-    elif isinstance(atom, Object):
+    if isinstance(atom, (Library, Object)):
         owner = atom.path
     elif isinstance(atom, WarpArray):
         owner = "warp.array"
@@ -424,8 +449,9 @@ def note_private(frame: Frame, atom: Atom, name: str, node: ast.AST) -> None:
         node,
         "CAP601",
         "private-name",
-        f"{owner}.{name} is private to {owner.partition('.')[0]}: what it says may change with any release, and capture cannot rely on it",
-        confidence=hazards.Confidence.LIKELY,
+        f"{owner}.{name} is private to {owner.partition('.')[0]}: what it says may change with any release, "
+        "and capture cannot rely on it",
+        confidence=Confidence.LIKELY,
         subject=node if isinstance(node, ast.expr) else None,
     )
 
@@ -440,7 +466,3 @@ def kernel_or_function(machine: Machine, info: FunctionInfo) -> Value | None:
         if isinstance(symbol, External) and symbol.path in _KERNEL_DECORATORS:
             return kernel(info.owner)
     return None
-
-
-def function_value(info: FunctionInfo, receiver: Atom | None) -> Value:
-    return (function(info, receiver, None),)

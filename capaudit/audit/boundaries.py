@@ -79,7 +79,12 @@ def _declared(program: Program, names: Names, options: AuditOptions, declared: B
     found = _member(names, module, path.split("."))
     if found is None:
         candidates = [f.qualname for f in module.all_functions]
-        elsewhere = [f"{f.module.name}:{f.qualname}" for m in program.modules.values() for f in m.all_functions if f.name == path.rpartition(".")[2]]
+        elsewhere = [
+            f"{f.module.name}:{f.qualname}"
+            for m in program.modules.values()
+            for f in m.all_functions
+            if f.name == path.rpartition(".")[2]
+        ]
         raise UnresolvedEntryError(
             f"entry {declared.entry!r}: {module.name} has no function {path!r} (CAP904)",
             place=module.file,
@@ -107,9 +112,18 @@ def _declared(program: Program, names: Names, options: AuditOptions, declared: B
 
 def _fail_if_unparsable(program: Program, options: AuditOptions, module_name: str, entry: str) -> None:
     tail = module_name if module_name.endswith(".py") else f"{module_name.replace('.', '/')}.py"
-    shown = shown_path(options.working_directory / module_name, options.working_directory) if module_name.endswith(".py") else tail
+    shown = (
+        shown_path(options.working_directory / module_name, options.working_directory)
+        if module_name.endswith(".py")
+        else tail
+    )
     for broken in program.unparsable:
-        if broken.file == shown or broken.file.endswith(f"/{tail}") or broken.file == tail or broken.file.endswith(tail.replace(".py", "/__init__.py")):
+        if (
+            broken.file == shown
+            or broken.file.endswith(f"/{tail}")
+            or broken.file == tail
+            or broken.file.endswith(tail.replace(".py", "/__init__.py"))
+        ):
             raise InputError(
                 f"the module of entry {entry!r} {broken.cause} (CAP905)",
                 place=f"{broken.file}:{broken.line}:{broken.column}",
@@ -211,7 +225,9 @@ def _make_entry(
     if cls is not None and function.cls is not cls:
         path = f"{cls.module.name}:{cls.qualname}.{function.name}"
     line = region.lineno if region is not None else function.line
-    boundary = Boundary(label or path, path, kind or inferred_capture(function.module), origin, function.module.file, line)
+    boundary = Boundary(
+        label or path, path, kind or inferred_capture(function.module), origin, function.module.file, line
+    )
     return Entry(boundary, function, cls, region)
 
 
@@ -223,7 +239,9 @@ def _header_lines(function: FunctionInfo) -> list[int]:
     first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
     body = node.body[0]
     last = body.lineno - 1 if body.lineno > node.lineno else node.lineno
-    header_end = max([node.lineno, *(a.end_lineno or 0 for a in node.args.args), getattr(node.returns, "end_lineno", 0) or 0])
+    header_end = max(
+        [node.lineno, *(a.end_lineno or 0 for a in node.args.args), getattr(node.returns, "end_lineno", 0) or 0]
+    )
     return list(range(first - 1, max(min(last, header_end), node.lineno) + 1))
 
 
@@ -247,7 +265,10 @@ def owned_functions(program: Program, names: Names, entries: list[Entry]) -> dic
     patterns = [
         (pattern, ownership, entry.boundary.name)
         for entry in entries
-        for ownership, group in (("completion-owned", entry.boundary.completion_owned), ("cold-path", (*entry.boundary.cold_path, *entry.boundary.exclude)))
+        for ownership, group in (
+            ("completion-owned", entry.boundary.completion_owned),
+            ("cold-path", (*entry.boundary.cold_path, *entry.boundary.exclude)),
+        )
         for pattern in group
     ]
     for module in program.modules.values():
@@ -262,7 +283,10 @@ def owned_functions(program: Program, names: Names, entries: list[Entry]) -> dic
                     owned[function] = (ownership, f"declared {ownership} by boundary {name}")
             for line in _header_lines(function):
                 if line in marks:
-                    owned[function] = (marks[line].word, marks[line].reason or f"declared {marks[line].word} in the source")
+                    owned[function] = (
+                        marks[line].word,
+                        marks[line].reason or f"declared {marks[line].word} in the source",
+                    )
             for word in ("completion_owned", "cold_path"):
                 decorator = _capaudit_decorator(names, function, word)
                 if decorator is not None:
@@ -298,7 +322,8 @@ def stray_comments(program: Program) -> list[tuple[Module, CapauditComment, str]
                     (
                         module,
                         comment,
-                        f"'capaudit: {comment.word}' stands on no function or method of a module or class, so it declares nothing",
+                        f"'capaudit: {comment.word}' stands on no function or method of a module or class, so "
+                        "it declares nothing",
                     )
                 )
             elif comment.word == "boundary" and "capture" in options and _kind(options["capture"]) is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import annotations, attributes, containers, hazards, instances, operators, parameters, stores
+from capaudit.audit import attributes, containers, hazards, hints, instances, operators, stores
 from capaudit.audit.contexts import Rebind
 from capaudit.audit.values import (
     NONE,
@@ -26,7 +26,6 @@ from capaudit.audit.values import (
     Sequence,
     Tensor,
     Value,
-    WarpArray,
     box,
     class_ref,
     const,
@@ -40,11 +39,11 @@ from capaudit.audit.values import (
     partial,
     sequence,
     slice_of,
+    stronger,
     super_of,
     tensor,
     unknown,
 )
-from capaudit.model import Confidence
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Arguments, Frame
@@ -59,17 +58,17 @@ def special_form(frame: Frame, node: ast.Call) -> Value | None:
         return _super(frame, node)
     if name == "isinstance" and len(node.args) == 2:
         value = frame.evaluate(node.args[0])
-        kinds = annotations.isinstance_kinds(frame, node.args[1])
+        kinds = hints.isinstance_kinds(frame, node.args[1])
         frame.context.calls[node] = (True, "")
-        verdicts = {annotations.is_instance(frame, atom, kinds) for atom in value}
+        verdicts = {hints.is_instance(frame, atom, kinds) for atom in value}
         if len(verdicts) == 1 and (verdict := verdicts.pop()) is not None:
             return const(verdict)
         return host("bool")
     if name == "cast" and len(node.args) == 2:
         value = frame.evaluate(node.args[1])
         frame.context.calls[node] = (True, "")
-        promised = annotations.annotation_value(frame.machine, frame.module, node.args[0], frame.function)
-        return annotations.refine(value, promised) if promised else value
+        promised = hints.annotation_value(frame.machine, frame.module, node.args[0], frame.function)
+        return hints.refine(value, promised) if promised else value
     return None
 
 
@@ -103,7 +102,7 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
         if kind in _CONTAINER_KINDS and isinstance(receiver, (Box, Items, Sequence, Mapping, Record)):
             return containers.method(frame, receiver, method, arguments, node)
         if kind == "str":
-            return _string_method(frame, method, receiver, arguments, node)
+            return _string_method(frame, method, arguments, node)
         if path in ("object.__init__", "object.__setattr__", "object.__post_init__"):
             return none
         if isinstance(receiver, Instance) and path == "typing.NamedTuple._replace":
@@ -127,7 +126,7 @@ def _first(arguments: Arguments) -> Value:
     return arguments.positional[0] if arguments.positional else arguments.star
 
 
-def _string_method(frame: Frame, method: str, receiver: Atom, arguments: Arguments, node: ast.expr) -> Value:
+def _string_method(frame: Frame, method: str, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import calls
 
     if method == "format":
@@ -159,7 +158,9 @@ def _getattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
             for atom in target:
                 result = join(result, _any_attribute(frame, atom, node))
     if default:
-        result = join(tuple(a for a in result if a is not UNKNOWN), default) if result != unknown else join(result, default)
+        result = (
+            join(tuple(a for a in result if a is not UNKNOWN), default) if result != unknown else join(result, default)
+        )
     return result
 
 
@@ -256,7 +257,7 @@ def _range(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
         return None  # the operation table knows what that costs
     taint: tuple[Any, ...] | None = None
     for value in arguments.positional:
-        taint = operators.stronger(taint, operators.taint_of(value))
+        taint = stronger(taint, operators.taint_of(value))
     return sequence("range", host("int"), taint)
 
 
@@ -354,7 +355,7 @@ def _sum(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
         return tuple(arrays)
     numbers = tuple(atom for atom in item if isinstance(atom, (Const, Host)))
     if numbers:
-        return join_all(host(a.type_name, getattr(a, "taint", None)) for a in numbers if isinstance(a, (Const, Host)))
+        return join_all(host(a.type_name, getattr(a, "taint", None)) for a in numbers)
     return host("any") if item != unknown else unknown
 
 
@@ -429,7 +430,9 @@ def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None
         hazards.host_read(frame, compared, node, "min and max ask which key is smaller", node, "python.max")
         return found
     if hazards.device_tensors(found):
-        hazards.host_read(frame, found, node, "comparing elements with min or max asks which is larger", node, "python.max")
+        hazards.host_read(
+            frame, found, node, "comparing elements with min or max asks which is larger", node, "python.max"
+        )
         return host("any", ("device", "", None))
     if any(isinstance(atom, (Instance, Function, Tensor, Items)) for atom in found):
         return found
@@ -542,9 +545,9 @@ def _nullcontext(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 
 def _parameter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     value = _first(arguments)
-    return tuple(like(a, element="float" if a.element is None else a.element) if isinstance(a, Tensor) else a for a in value) or (
-        tensor("cuda", element="float"),
-    )
+    return tuple(
+        like(a, element="float" if a.element is None else a.element) if isinstance(a, Tensor) else a for a in value
+    ) or (tensor("cuda", element="float"),)
 
 
 def _compiled(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
@@ -603,7 +606,7 @@ def _autograd_apply(frame: Frame, receiver: Instance | ClassRef, arguments: Argu
     return calls.call_function(frame, method, None, made, node)
 
 
-def contains(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.Compare) -> Value:
+def contains(frame: Frame, left: Value, right: Value, node: ast.Compare) -> Value:
     """Evaluate a membership test: tensors are compared and asked for the truth of each answer."""
     from capaudit.audit import calls
 
@@ -613,10 +616,17 @@ def contains(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.C
             found = calls.call_dunder(frame, atom, "__contains__", [left], node)
             result = join(result, found if found is not None else host("bool"))
             continue
-        if isinstance(atom, (Record, Mapping)) or isinstance(atom, Box) and atom.kind in ("dict", "set"):
+        if isinstance(atom, (Record, Mapping)) or (isinstance(atom, Box) and atom.kind in ("dict", "set")):
             continue
         if isinstance(atom, Tensor) and atom.device == "cuda":
-            hazards.host_read(frame, (atom,), node, "membership in a tensor asks for the truth of a comparison", node.comparators[0], "python.contains")
+            hazards.host_read(
+                frame,
+                (atom,),
+                node,
+                "membership in a tensor asks for the truth of a comparison",
+                node.comparators[0],
+                "python.contains",
+            )
         if isinstance(atom, (Items, Sequence, Box)):
             hazards.host_read(
                 frame,
@@ -629,7 +639,14 @@ def contains(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.C
             if not any(isinstance(a, (Const, Host)) and a.type_name == "str" for a in left):
                 held = containers.held(frame, atom)
                 if not any(isinstance(a, Tensor) for a in left):
-                    hazards.host_read(frame, tuple(a for a in held if isinstance(a, Tensor)), node, "membership compares with each tensor and asks whether it is true", node.comparators[0], "python.contains")
+                    hazards.host_read(
+                        frame,
+                        tuple(a for a in held if isinstance(a, Tensor)),
+                        node,
+                        "membership compares with each tensor and asks whether it is true",
+                        node.comparators[0],
+                        "python.contains",
+                    )
     taint = operators.taint_of(left)
     if any(isinstance(a, Tensor) and a.device == "cuda" for a in (*left, *right)):
         taint = ("device", "", None)
@@ -647,10 +664,6 @@ def _capturing(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     return guards.capture_state(frame)
 
 
-def _as_promised(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
-    return none
-
-
 _HANDLERS: dict[str, Any] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
@@ -664,7 +677,7 @@ _HANDLERS: dict[str, Any] = {
     "builtins.frozenset": _listing("set"),
     "collections.deque": _listing("list"),
     "collections.OrderedDict": _dict,
-    "collections.defaultdict": lambda f, a, n: _dict(f, _without_factory(f, a), n),
+    "collections.defaultdict": lambda f, a, n: _dict(f, _without_factory(a), n),
     "builtins.dict": _dict,
     "builtins.enumerate": _enumerate,
     "builtins.zip": _zip,
@@ -711,7 +724,7 @@ _HANDLERS: dict[str, Any] = {
 }
 
 
-def _without_factory(frame: Frame, arguments: Arguments) -> Arguments:
+def _without_factory(arguments: Arguments) -> Arguments:
     from capaudit.audit.frame import Arguments as Made
 
     return Made(arguments.positional[1:], arguments.keywords)
@@ -725,6 +738,3 @@ def _each(frame: Frame, arguments: Arguments, node: ast.expr) -> list[Value]:
 
 def _getattr_dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     return attributes.read(frame, _first(arguments), "__dict__", node)
-
-
-__all__ = ["Confidence", "WarpArray", "parameters"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from capaudit.audit import (
-    annotations,
     attributes,
     builtin_calls,
     hazards,
+    hints,
     instances,
     libraries,
     parameters,
@@ -17,7 +17,6 @@ from capaudit.audit import (
     stores,
 )
 from capaudit.audit.contexts import Context
-from capaudit.audit.machine import borrowed
 from capaudit.audit.names import External
 from capaudit.audit.values import (
     NONE,
@@ -168,7 +167,7 @@ def call_value(frame: Frame, callee: Value, arguments: Arguments, node: ast.expr
             return result
         frame.context.calls[node] = (resolved, "" if resolved else _receiver_text(node))
         if not resolved:
-            _unresolved(frame, callee, arguments, node)
+            _unresolved(frame, node)
     return result
 
 
@@ -176,7 +175,7 @@ def _receiver_text(node: ast.Call) -> str:
     return " ".join(ast.unparse(node.func).split())[:80]
 
 
-def _unresolved(frame: Frame, callee: Value, arguments: Arguments, node: ast.Call) -> None:
+def _unresolved(frame: Frame, node: ast.Call) -> None:
     if frame.failure:
         return
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
@@ -194,7 +193,11 @@ def _unresolved(frame: Frame, callee: Value, arguments: Arguments, node: ast.Cal
         frame.context.calls[node] = (True, "")
         return
     frame.record(
-        node, "call", ownership=OwnershipClass.UNRESOLVED, confidence=Confidence.POSSIBLE, message="the callee is not known"
+        node,
+        "call",
+        ownership=OwnershipClass.UNRESOLVED,
+        confidence=Confidence.POSSIBLE,
+        message="the callee is not known",
     )
 
 
@@ -212,7 +215,9 @@ def _call_atom(frame: Frame, atom: Atom, arguments: Arguments, node: ast.expr) -
         case Partial():
             return call_partial(frame, atom, arguments, node)
         case Returns():
-            frame.record(node, "callable", ownership=OwnershipClass.UNRESOLVED, message="a callable passed in from outside")
+            frame.record(
+                node, "callable", ownership=OwnershipClass.UNRESOLVED, message="a callable passed in from outside"
+            )
             return atom.result if UNKNOWN not in atom.result else None
         case Kernel():
             frame.record(node, "kernel launch")
@@ -293,13 +298,18 @@ def call_function(
     mode = frame.mode if phase == "tick" else frozenset()
     if frame.context.phase == "cold" and (promise := setup.shortcut(machine, info)):
         return promise
-    context = machine.enter(info, receiver, bound_arguments, mode, phase, frame.context, node, closure, stores.times(frame))
+    context = machine.enter(
+        info, receiver, bound_arguments, mode, phase, frame.context, node, closure, stores.times(frame)
+    )
     if context is None:
         if frame.recording and isinstance(node, ast.Call):
             frame.context.calls[node] = (False, "the call chain is deeper than the audit follows")
             frame.context.items.setdefault("cut", {})[node] = None
             frame.record(
-                node, "call", ownership=OwnershipClass.UNRESOLVED, message="the call chain is deeper than the audit follows"
+                node,
+                "call",
+                ownership=OwnershipClass.UNRESOLVED,
+                message="the call chain is deeper than the audit follows",
             )
         return attributes.return_annotation(machine, info) or unknown
     stores.absorb_callee(frame, context)
@@ -309,7 +319,7 @@ def call_function(
             return (library_object("contextlib.manager", None, opened, context.yields),)
         return sequence("iterator", context.yields)
     promised = attributes.return_annotation(machine, info)
-    return annotations.refine(context.result, promised) if promised else context.result
+    return hints.refine(context.result, promised) if promised else context.result
 
 
 def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr) -> Value:
@@ -354,14 +364,14 @@ def _fill_fields(frame: Frame, made: Instance, arguments: Arguments) -> None:
         promised: Value = NOTHING
         for owner in machine.names.mro(made.cls):
             if name in owner.annotations:
-                promised = annotations.annotation_value(machine, owner.module, owner.annotations[name], None)
+                promised = hints.annotation_value(machine, owner.module, owner.annotations[name], None)
                 break
         node = arguments.keyword_nodes.get(name)
         if node is None and name in names and names.index(name) < len(arguments.nodes):
             node = arguments.nodes[names.index(name)]
         if cell.node is None and node is not None:
             cell.node = (frame.module, node)
-        machine.join_cell(cell, annotations.refine(value, promised))
+        machine.join_cell(cell, hints.refine(value, promised))
 
 
 # -- functions as values -------------------------------------------------------------------------------------
@@ -540,7 +550,7 @@ def has_nested_functions(info: FunctionInfo) -> bool:
 
 
 def is_stub(node: ast.AST) -> bool:
-    """A body that only promises: ``...``, a docstring, ``pass`` on an abstract method, ``raise NotImplementedError``."""
+    """A body that only promises: ``...``, a docstring, an abstract ``pass``, ``raise NotImplementedError``."""
     if isinstance(node, ast.Lambda):
         return False
     body = getattr(node, "body", [])
@@ -589,7 +599,7 @@ def iterate_instance(frame: Frame, atom: Instance, node: ast.AST) -> Value:
     return unknown
 
 
-def library_items(frame: Frame, atom: Object) -> Value:
+def library_items() -> Value:
     return unknown
 
 
@@ -614,8 +624,8 @@ def update_box(frame: Frame, target: Box, value: Value) -> None:
                 machine.join_cell(machine.cell(target, "*"), unknown)
 
 
-def contains(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.Compare) -> Value:
-    return builtin_calls.contains(frame, op, left, right, node)
+def contains(frame: Frame, left: Value, right: Value, node: ast.Compare) -> Value:
+    return builtin_calls.contains(frame, left, right, node)
 
 
 def format_value(frame: Frame, value: Value, node: ast.AST, subject: ast.expr | None) -> None:
@@ -637,12 +647,17 @@ def check_first_use(frame: Frame, value: Value, node: ast.expr) -> None:
         return
     if not frame.function.has_decorator("cached_property", "cache", "lru_cache"):
         return
-    if stores.makes_buffers(frame.machine, value) and not stores.is_warm(frame) and not frame.machine.ran_cold(frame.function):
+    if (
+        stores.makes_buffers(frame.machine, value)
+        and not stores.is_warm(frame)
+        and not frame.machine.ran_cold(frame.function)
+    ):
         frame.reject(
             node,
             "CAP503",
             "cached result",
-            f"{frame.function.qualname} keeps what it makes on first use; when that is inside a capture, the graph's own memory is kept",
+            f"{frame.function.qualname} keeps what it makes on first use; when that is inside a capture, the "
+            "graph's own memory is kept",
             confidence=Confidence.LIKELY,
             remedy="Ask for it once before capturing, or make it at construction.",
         )
@@ -674,10 +689,3 @@ def promised_arguments(
     machine: Machine, info: FunctionInfo, receiver: Atom | None, entry: bool = False
 ) -> dict[str, Value]:
     return parameters.promised(machine, info, receiver, entry)
-
-
-def argument_place(node: Any) -> ast.AST:
-    return node if isinstance(node, ast.AST) else ast.Pass()
-
-
-__all__ = ["borrowed", "call", "call_function", "call_value"]

@@ -156,7 +156,11 @@ def _boolean(atom: Atom, word: str) -> bool | None:
         known = True
     if known is None:
         return True if word == "not-false" and atom is not UNKNOWN else None
-    return {"true": known, "false": not known, "not-true": not known, "not-false": known}[word] if atom is not NONE else word.startswith("not-")
+    return (
+        {"true": known, "false": not known, "not-true": not known, "not-false": known}[word]
+        if atom is not NONE
+        else word.startswith("not-")
+    )
 
 
 def _tensor(test: Callable[[Tensor], bool | None]) -> Callable[[Frame, Atom], bool | None]:
@@ -209,7 +213,11 @@ def content(frame: Frame, atom: Atom) -> list[Value]:
             return [value for _, value in atom.entries]
         case Box():
             machine = frame.machine
-            return [machine.read_cell(cell, frame.context) for name, cell in list(machine.owner_cells(atom).items()) if name != "#keys"]
+            return [
+                machine.read_cell(cell, frame.context)
+                for name, cell in list(machine.owner_cells(atom).items())
+                if name != "#keys"
+            ]
         case _:
             return []
 
@@ -247,7 +255,7 @@ def named_device(atom: Atom) -> str | None:
             return None
 
 
-_WORDS: dict[str, Callable[["Frame", Atom], "bool | None"]] = {
+_WORDS: dict[str, Callable[[Frame, Atom], bool | None]] = {
     "device": lambda f, a: a.device == "cuda" if isinstance(a, (Tensor, WarpArray)) else False,
     "cpu": lambda f, a: a.device == "cpu" if isinstance(a, Tensor) else False,
     "cpu-tensor": _tensor(lambda t: t.device == "cpu"),

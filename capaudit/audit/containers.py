@@ -25,11 +25,24 @@ from capaudit.audit.values import (
     sequence,
     unknown,
 )
+from capaudit.model import Confidence
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Arguments, Frame
 
-_REORDERING = {"append", "appendleft", "pop", "popleft", "rotate", "insert", "remove", "reverse", "popitem", "clear", "extend"}
+_REORDERING = {
+    "append",
+    "appendleft",
+    "pop",
+    "popleft",
+    "rotate",
+    "insert",
+    "remove",
+    "reverse",
+    "popitem",
+    "clear",
+    "extend",
+}
 
 
 def held(frame: Frame, atom: Atom) -> Value:
@@ -69,7 +82,7 @@ def order_taint(frame: Frame, atom: Box) -> tuple[Any, ...] | None:
     return ("frozen", cell.label, cell) if cell.varies else None
 
 
-def note_reordering(frame: Frame, atom: Box, method: str, node: ast.AST) -> None:
+def note_reordering(frame: Frame, atom: Box, node: ast.AST) -> None:
     """Remember that captured code changes a lasting container: a replay does not."""
     if not frame.recording or atom.tick or atom.kind == "dict" or frame.failure:
         return
@@ -82,7 +95,6 @@ def note_reordering(frame: Frame, atom: Box, method: str, node: ast.AST) -> None
 
 def note_stale_order(frame: Frame, atom: Box, node: ast.AST) -> None:
     """A buffer taken out of a lasting container that captured code reorders: report it where it is reordered."""
-    from capaudit.audit import hazards
 
     cell = frame.machine.cell(atom, "#order")
     cell.readers[frame.context] = None
@@ -93,8 +105,9 @@ def note_stale_order(frame: Frame, atom: Box, node: ast.AST) -> None:
         place,
         "CAP304",
         "container reordered",
-        f"{cell.label} is changed by Python here, while every replay keeps using the buffers that it held during capture",
-        confidence=hazards.Confidence.LIKELY,
+        f"{cell.label} is changed by Python here, while every replay keeps using the buffers that it held "
+        "during capture",
+        confidence=Confidence.LIKELY,
         related=((frame.module, node, "captured work takes a buffer out of it here"),),
         module=module,
         remedy="Keep the buffers in place and copy their contents (copy_, roll into a preallocated buffer).",
@@ -103,12 +116,12 @@ def note_stale_order(frame: Frame, atom: Box, node: ast.AST) -> None:
 
 def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.expr) -> Value:
     """Evaluate a container method."""
-    from capaudit.audit import calls, expressions, hazards
+    from capaudit.audit import calls, expressions
 
     machine = frame.machine
     first = arguments.positional[0] if arguments.positional else NOTHING
     if isinstance(atom, Box) and name in _REORDERING:
-        note_reordering(frame, atom, name, node)
+        note_reordering(frame, atom, node)
     if isinstance(atom, Box) and atom.kind != "dict":
         cell = machine.cell(atom, "*")
         if name in ("append", "appendleft", "add"):
@@ -129,18 +142,26 @@ def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.
             return none
         if name == "setdefault":
             default = arguments.positional[1] if len(arguments.positional) > 1 else none
-            if frame.recording and not atom.tick and stores.owns_buffers(frame.machine, default) and not stores.is_warm(frame):
+            if (
+                frame.recording
+                and not atom.tick
+                and stores.owns_buffers(frame.machine, default)
+                and not stores.is_warm(frame)
+            ):
                 frame.reject(
                     node,
                     "CAP301",
                     "lazy-storage",
-                    "setdefault keeps a buffer that is made on first use; inside a capture it lands in the graph's own memory",
-                    confidence=hazards.Confidence.LIKELY,
+                    "setdefault keeps a buffer that is made on first use; inside a capture it lands in the "
+                    "graph's own memory",
+                    confidence=Confidence.LIKELY,
                 )
             expressions.set_entry(frame, atom, first, default)
             return entry(frame, atom, first)
     if name in ("pop", "popleft"):
-        result = entry(frame, atom, first) if keys(frame, atom) or isinstance(atom, (Record, Mapping)) else held(frame, atom)
+        result = (
+            entry(frame, atom, first) if keys(frame, atom) or isinstance(atom, (Record, Mapping)) else held(frame, atom)
+        )
         if isinstance(atom, Box) and atom.kind != "dict" and frame.recording and not atom.tick:
             if stores.owns_buffers(frame.machine, result):
                 note_stale_order(frame, atom, node)

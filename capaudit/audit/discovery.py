@@ -78,7 +78,8 @@ def _graphed(module: Module, names: Names, capture: CaptureKind | None, make: Ca
             continue
         name = dotted_text(node.func)
         compiled = name.endswith("compile") and any(
-            k.arg == "mode" and isinstance(k.value, ast.Constant) and k.value.value == "reduce-overhead" for k in node.keywords
+            k.arg == "mode" and isinstance(k.value, ast.Constant) and k.value.value == "reduce-overhead"
+            for k in node.keywords
         )
         if not compiled and not name.endswith("make_graphed_callables"):
             continue

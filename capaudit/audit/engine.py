@@ -7,16 +7,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from capaudit.audit import calls
+from capaudit.audit import calls, parameters
 from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions, stray_comments
 from capaudit.audit.contexts import Context, Rebind
-from capaudit.audit.frame import run_context
+from capaudit.audit.frame import Arguments, Frame, run_context
 from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
 from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
-from capaudit.audit.values import instance, reset_pool
+from capaudit.audit.values import Function, Value, instance, reset_pool
 from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
 from capaudit.audit.warmup import capturing_functions, entry_is_warm
 from capaudit.knowledge import Knowledge, load
@@ -84,7 +84,8 @@ def _audit(options: AuditOptions, started: float) -> Result:
     findings = [finding for _, verdict in results for finding in verdict.findings]
     findings.extend(_unparsable(program, knowledge))
     findings.extend(
-        comment_finding("CAP904", module, comment, message, knowledge) for module, comment, message in stray_comments(program)
+        comment_finding("CAP904", module, comment, message, knowledge)
+        for module, comment, message in stray_comments(program)
     )
     findings = apply_suppressions(program, findings, knowledge, spans(audited))
     return _result(options, program, results, findings, started)
@@ -118,9 +119,15 @@ def evaluate_entry(machine: Machine, entry: Entry) -> Context:
     machine.warm = entry_is_warm(machine.capturing, entry)
     if entry.region is not None:
         return _evaluate_region(machine, entry)
-    receiver = instance(entry.cls) if entry.cls is not None and not entry.function.has_decorator("staticmethod") else None
+    receiver = (
+        instance(entry.cls) if entry.cls is not None and not entry.function.has_decorator("staticmethod") else None
+    )
     arguments = calls.promised_arguments(machine, entry.function, receiver, entry=True)
-    value = calls.bind_decorated(machine, entry.function, receiver) if receiver is not None else calls.decorated(machine, entry.function)
+    value = (
+        calls.bind_decorated(machine, entry.function, receiver)
+        if receiver is not None
+        else calls.decorated(machine, entry.function)
+    )
     root = Context(None, entry.function.module, None, {}, frozenset([("boundary", entry.boundary.capture)]), "tick")
     root.items["entry"] = (value, arguments)
     direct = _direct(machine, entry, value, arguments, root)
@@ -128,27 +135,23 @@ def evaluate_entry(machine: Machine, entry: Entry) -> Context:
     return direct
 
 
-def _direct(machine: Machine, entry: Entry, value: object, arguments: dict[str, object], root: Context) -> Context:
+def _direct(machine: Machine, entry: Entry, value: Value, arguments: dict[str, Value], root: Context) -> Context:
     """Enter the function that the entry's name is bound to: itself, or the wrapper of a decorator."""
-    from capaudit.audit.values import Function, items, record
-
     mode = frozenset([("boundary", entry.boundary.capture)])
-    wrappers = [atom for atom in value if isinstance(atom, Function)]  # type: ignore[attr-defined]
+    wrappers = [atom for atom in value if isinstance(atom, Function)]
     target = wrappers[0] if wrappers else None
     if target is None or target.function is entry.function:
         receiver = target.receiver if target is not None else None
-        context = machine.enter(entry.function, receiver, arguments, mode, "tick", None, None)  # type: ignore[arg-type]
+        context = machine.enter(entry.function, receiver, arguments, mode, "tick", None, None)
         assert context is not None
         return context
-    from capaudit.audit.frame import Arguments, Frame
-    from capaudit.audit.parameters import bind
-
     frame = Frame(machine, root, entry.function, entry.function.module)
-    given = Arguments([v for name, v in arguments.items() if target.receiver is None or name != next(iter(arguments))])  # type: ignore[misc]
-    bound = bind(frame, target.function, target.receiver, given) or {}
+    promised = list(arguments.values())
+    given = Arguments(promised if target.receiver is None else promised[1:])
+    bound = parameters.bind(frame, target.function, target.receiver, given) or {}
     context = machine.enter(target.function, target.receiver, bound, mode, "tick", None, None, target.closure)
     assert context is not None
-    return context if items and record else context
+    return context
 
 
 def _evaluate_region(machine: Machine, entry: Entry) -> Context:
@@ -165,7 +168,7 @@ def _evaluate_region(machine: Machine, entry: Entry) -> Context:
     root.runs = 1_000_000
     machine.run(host)
     machine.settle_unknown()
-    machine.warmed = {f: None for f in _warmed(host)}
+    machine.warmed = dict.fromkeys(_warmed(host))
     for _ in range(3):
         before = root.records
         machine.run(host)
@@ -175,7 +178,7 @@ def _evaluate_region(machine: Machine, entry: Entry) -> Context:
     return root
 
 
-def _warmed(host: Context) -> list[object]:
+def _warmed(host: Context) -> list[FunctionInfo]:
     seen: dict[Context, None] = {host: None}
     queue = [host]
     for context in queue:

@@ -9,11 +9,9 @@ from capaudit.audit import attributes, calls, guards, indexing, operators, store
 from capaudit.audit.values import (
     NONE,
     NOTHING,
-    UNKNOWN,
     Array,
     Box,
     Const,
-    Function,
     Host,
     Instance,
     Items,
@@ -62,14 +60,18 @@ def quietly(frame: Frame, node: ast.expr) -> Value:
         frame.env = saved
 
 
-def exception_value(frame: Frame) -> Value:
+def exception_value() -> Value:
     return host("any")
 
 
 def site(frame: Frame, node: ast.AST) -> tuple[Any, ...]:
     """The allocation site of an object made by ``node``."""
     context = frame.context
-    apart = context.serial if context.function is not None and context.function.name not in ("__init__", "__post_init__") else 0
+    apart = (
+        context.serial
+        if context.function is not None and context.function.name not in ("__init__", "__post_init__")
+        else 0
+    )
     return (frame.module.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0), apart)
 
 
@@ -127,7 +129,11 @@ def fill_box(frame: Frame, target: Box, values: list[Value], node: ast.AST) -> N
     """Join values into a list or set; the positions of short lists are kept apart."""
     machine = frame.machine
     machine.join_cell(machine.cell(target, "*"), join_all(values))
-    if target.kind == "list" and 0 < len(values) <= 8 and not any(isinstance(n, ast.Starred) for n in getattr(node, "elts", ())):
+    if (
+        target.kind == "list"
+        and 0 < len(values) <= 8
+        and not any(isinstance(n, ast.Starred) for n in getattr(node, "elts", ()))
+    ):
         for i, value in enumerate(values):
             machine.join_cell(machine.cell(target, f"[{i}]"), value)
     if not values:
@@ -210,7 +216,7 @@ def iterate(frame: Frame, value: Value, node: ast.AST) -> Value:
             case Instance():
                 found = join(found, calls.iterate_instance(frame, atom, node))
             case Object():
-                found = join(found, atom.content or calls.library_items(frame, atom))
+                found = join(found, atom.content or calls.library_items())
             case WarpArray():
                 found = join(found, (atom,))
             case Host():
@@ -322,7 +328,7 @@ def _comprehension(frame: Frame, node: ast.ListComp | ast.SetComp | ast.Generato
         assignments.assign(frame, generator.target, item, generator.iter)
         for condition in generator.ifs:
             outcome = guards.test(frame, condition, condition)
-            if frame.env is not None and outcome.true is not None:
+            if outcome.true is not None:
                 frame.narrow(outcome.true)
     kind = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}.get(type(node), "iterator")
     result: Value
@@ -403,5 +409,3 @@ _EXPRESSIONS: dict[type[ast.expr], Any] = {
     ast.Yield: _yield,
     ast.YieldFrom: _yield_from,
 }
-
-__all__ = ["UNKNOWN", "Function", "evaluate", "iterate", "quietly"]

@@ -31,21 +31,26 @@ _HINTS = ("replay", "capture", "CUDAGraph", "cuda.graph")
 def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, OperationRecord]]:
     """Yield every silent handler with the function that it stands in."""
     for module in program.modules.values():
-        if not any(hint in module.source for hint in _HINTS) or ("except" not in module.source and "suppress" not in module.source):
+        if not any(hint in module.source for hint in _HINTS) or (
+            "except" not in module.source and "suppress" not in module.source
+        ):
             continue
         for function in module.all_functions:
             for node in _own_nodes(function.node):
                 for place in _silent(node):
-                    yield function, OperationRecord(
-                        module,
-                        place,
-                        "except",
-                        OwnershipClass.REJECTED,
-                        "CAP604",
-                        Confidence.LIKELY,
-                        MESSAGE,
-                        "",
-                        (),
+                    yield (
+                        function,
+                        OperationRecord(
+                            module,
+                            place,
+                            "except",
+                            OwnershipClass.REJECTED,
+                            "CAP604",
+                            Confidence.LIKELY,
+                            MESSAGE,
+                            "",
+                            (),
+                        ),
                     )
 
 
@@ -84,7 +89,11 @@ def _drives_graph(body: list[ast.stmt]) -> bool:
             if isinstance(node, ast.Call):
                 text = dotted_text(node.func)
                 last = text.rpartition(".")[2]
-                if last in _GRAPH_CALLS or text.endswith("cuda.graph") or (text.startswith("self.") and "capture" in last):
+                if (
+                    last in _GRAPH_CALLS
+                    or text.endswith("cuda.graph")
+                    or (text.startswith("self.") and "capture" in last)
+                ):
                     return True
     return False
 
@@ -109,4 +118,9 @@ def _keeps_record(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.Assign):
         return any(isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets)
-    return isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in ("append", "add", "record", "count")
+    return isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in (
+        "append",
+        "add",
+        "record",
+        "count",
+    )

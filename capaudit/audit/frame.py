@@ -10,18 +10,16 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from capaudit.audit import annotations, assignments, attributes, calls, expressions, guards, regions, stores
+from capaudit.audit import assignments, attributes, calls, expressions, guards, hints, regions, stores
 from capaudit.audit.contexts import Cell, Context, OperationRecord, StreamEvent
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import (
     NOTHING,
     UNKNOWN,
-    Atom,
     Const,
     Host,
     Tensor,
     Value,
-    function,
     join,
     none,
     unknown,
@@ -326,11 +324,11 @@ def _run_annotated(frame: Frame, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
     value = frame.evaluate(node.value)
-    annotated = annotations.annotation_value(frame.machine, frame.module, node.annotation, frame.function)
+    annotated = hints.annotation_value(frame.machine, frame.module, node.annotation, frame.function)
     if isinstance(node.target, ast.Attribute) and value == none:
         for atom in frame.evaluate(node.target.value):
             frame.machine.memo.setdefault(("declared", atom, node.target.attr), annotated)
-    assignments.assign(frame, node.target, annotations.refine(value, annotated), node.value)
+    assignments.assign(frame, node.target, hints.refine(value, annotated), node.value)
 
 
 def _run_augmented(frame: Frame, node: ast.AugAssign) -> None:
@@ -487,7 +485,7 @@ def _run_try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
     for handler in node.handlers:
         frame.env = dict(middle or {})
         if handler.name:
-            frame.bind(handler.name, expressions.exception_value(frame))
+            frame.bind(handler.name, expressions.exception_value())
         frame.failure += 1  # a handler runs after something failed, so nothing in it is a tick's work
         frame.run_block(handler.body)
         frame.failure -= 1
@@ -554,12 +552,16 @@ def _run_match(frame: Frame, node: ast.Match) -> None:
         assignments.bind_pattern(frame, case.pattern, subject)
         if case.guard is not None:
             outcome = guards.test(frame, case.guard, node)
-            frame.env = narrow(frame, frame.env, outcome.true) if outcome.true is not None and frame.env is not None else None
+            frame.env = (
+                narrow(frame, frame.env, outcome.true) if outcome.true is not None and frame.env is not None else None
+            )
         if frame.env is not None:
             frame.run_block(case.body)
         if frame.env is not None:
             ends.append(frame.env)
-    exhaustive = any(isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases)
+    exhaustive = any(
+        isinstance(c.pattern, ast.MatchAs) and c.pattern.pattern is None and c.guard is None for c in node.cases
+    )
     frame.env = merge(ends if exhaustive else [*ends, before])
 
 
@@ -623,7 +625,3 @@ def run_context(machine: Machine, context: Context) -> None:
     if calls.is_stub(node):
         annotated = attributes.return_annotation(machine, info)
         context.result = annotated or unknown
-
-
-def bound_method(info: FunctionInfo, receiver: Atom | None) -> Value:
-    return (function(info, receiver, None),)

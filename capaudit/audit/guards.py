@@ -6,15 +6,13 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import annotations, calls, expressions, hazards, operators
+from capaudit.audit import calls, expressions, hazards, hints, operators
 from capaudit.audit.values import (
     NONE,
     NOTHING,
     UNKNOWN,
-    Array,
     Atom,
     Bound,
-    Box,
     ClassRef,
     Const,
     Function,
@@ -23,7 +21,6 @@ from capaudit.audit.values import (
     Items,
     Kernel,
     Library,
-    Mapping,
     Object,
     Partial,
     Record,
@@ -33,8 +30,6 @@ from capaudit.audit.values import (
     Tensor,
     Value,
     WarpArray,
-    const,
-    host,
     join,
     stronger,
 )
@@ -73,12 +68,17 @@ def always_raises(body: list[ast.stmt]) -> bool:
             return False
 
 
-_HOW = {ast.If: "an if statement asks", ast.While: "a while loop asks", ast.Assert: "an assertion asks", ast.IfExp: "a conditional expression asks"}
+_HOW = {
+    ast.If: "an if statement asks",
+    ast.While: "a while loop asks",
+    ast.Assert: "an assertion asks",
+    ast.IfExp: "a conditional expression asks",
+}
 
 
 def test(frame: Frame, node: ast.expr, statement: ast.AST) -> Outcome:
     """Evaluate a test and narrow both branches."""
-    how = _HOW.get(type(statement), "a condition asks")  # type: ignore[call-overload]
+    how = _HOW.get(type(statement), "a condition asks")
     return _test(frame, node, f"{how} whether it is true")
 
 
@@ -92,7 +92,7 @@ def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
         case ast.NamedExpr():
             value = frame.evaluate(node)
             truth(frame, value, node.value, node, how)
-            return _split(frame, node.target.id, value)
+            return _split(node.target.id, value)
         case ast.Compare() if len(node.ops) == 1:
             return _compare_test(frame, node, how)
         case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
@@ -102,14 +102,14 @@ def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
         case _:
             value = frame.evaluate(node)
             truth(frame, value, node, node, how)
-            return _split(frame, _key(node), value)
+            return _split(_key(node), value)
 
 
 def _key(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else expressions.dotted_key(node)
 
 
-def _split(frame: Frame, key: str | None, value: Value) -> Outcome:
+def _split(key: str | None, value: Value) -> Outcome:
     """Narrow ``key`` by truthiness: what is false for certain leaves the true branch, and the reverse."""
     if not value:
         return Outcome({}, {})
@@ -169,7 +169,9 @@ def truth(frame: Frame, value: Value, subject: ast.expr, node: ast.AST, how: str
 
 
 def dynamic_loop(frame: Frame, node: ast.AST) -> None:
-    hazards.tainted_test(frame, ("dynamic", "", None), node, "a loop depends", node if isinstance(node, ast.expr) else None)
+    hazards.tainted_test(
+        frame, ("dynamic", "", None), node, "a loop depends", node if isinstance(node, ast.expr) else None
+    )
 
 
 def tainted_loop(frame: Frame, taint: tuple[Any, ...], node: ast.AST) -> None:
@@ -197,13 +199,17 @@ def _bool_test(frame: Frame, node: ast.BoolOp, how: str) -> Outcome:
     frame.env = before
     leaving = [o.false if conjunction else o.true for o in outcomes]
     if all(branch is None for branch in leaving):
-        return Outcome(gathered, None, outcomes[-1].reason, taint) if conjunction else Outcome(None, gathered, outcomes[-1].reason, taint)
+        return (
+            Outcome(gathered, None, outcomes[-1].reason, taint)
+            if conjunction
+            else Outcome(None, gathered, outcomes[-1].reason, taint)
+        )
     reachable = [branch for branch in leaving if branch is not None]
-    shared = _common(frame, reachable)
+    shared = _common(reachable)
     return Outcome(gathered, shared, "", taint) if conjunction else Outcome(shared, gathered, "", taint)
 
 
-def _common(frame: Frame, branches: list[dict[str, Value]]) -> dict[str, Value]:
+def _common(branches: list[dict[str, Value]]) -> dict[str, Value]:
     """Bindings on which every way out of a boolean operation agrees to be narrowed."""
     result: dict[str, Value] = {}
     for key in branches[0]:
@@ -244,7 +250,7 @@ def boolean_operation(frame: Frame, node: ast.BoolOp) -> tuple[Value, Environmen
 def _narrow(frame: Frame, node: ast.expr, value: Value) -> Outcome:
     """Narrow by an operand that has been evaluated already, without recording it again."""
     if isinstance(node, (ast.Name, ast.Attribute)):
-        return _split(frame, _key(node), value)
+        return _split(_key(node), value)
     frame.quiet += 1
     try:
         return _test(frame, node, "")
@@ -254,7 +260,7 @@ def _narrow(frame: Frame, node: ast.expr, value: Value) -> Outcome:
 
 def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
     operator, right = node.ops[0], node.comparators[0]
-    if (fixed := _device_comparison(frame, node)) is not None:
+    if (fixed := _device_comparison(node)) is not None:
         reason = "the boundary runs on CUDA"
         return Outcome({} if fixed else None, None if fixed else {}, reason)
     value = frame.evaluate(node)
@@ -271,29 +277,40 @@ def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
             yes, no = (absent, present) if positive else (present, absent)
             reason = f"{key} is {'always' if not present else 'never'} None"
             return Outcome(
-                _lazy(frame, key, {key: yes} if yes else None, positive),
-                _lazy(frame, key, {key: no} if no else None, not positive),
+                _lazy(key, {key: yes} if yes else None, positive),
+                _lazy(key, {key: no} if no else None, not positive),
                 reason,
             )
     if isinstance(operator, (ast.Is, ast.IsNot)) and _is_none(right) and (lazy := _getattr_key(node.left)) is not None:
-        outcome = _split(frame, None, value)
+        outcome = _split(None, value)
         mark = {f".lazy {lazy}": NOTHING}
-        absent, present = (outcome.true, outcome.false) if isinstance(operator, ast.Is) else (outcome.false, outcome.true)
-        absent = {**absent, **mark} if absent is not None else None
-        pair = (absent, present) if isinstance(operator, ast.Is) else (present, absent)
-        return Outcome(*pair, outcome.reason, outcome.taint)
+        if isinstance(operator, ast.Is):
+            marked = {**outcome.true, **mark} if outcome.true is not None else None
+            return Outcome(marked, outcome.false, outcome.reason, outcome.taint)
+        marked = {**outcome.false, **mark} if outcome.false is not None else None
+        return Outcome(outcome.true, marked, outcome.reason, outcome.taint)
     if isinstance(operator, (ast.In, ast.NotIn)):
         container = _key(right)
-        outcome = _split(frame, None, value)
+        outcome = _split(None, value)
         if container is not None:
             mark = {f".lazy {container}": NOTHING}
             if isinstance(operator, ast.NotIn):
-                return Outcome({**(outcome.true or {}), **mark} if outcome.true is not None else None, outcome.false, outcome.reason, outcome.taint)
-            return Outcome(outcome.true, {**(outcome.false or {}), **mark} if outcome.false is not None else None, outcome.reason, outcome.taint)
+                return Outcome(
+                    {**(outcome.true or {}), **mark} if outcome.true is not None else None,
+                    outcome.false,
+                    outcome.reason,
+                    outcome.taint,
+                )
+            return Outcome(
+                outcome.true,
+                {**(outcome.false or {}), **mark} if outcome.false is not None else None,
+                outcome.reason,
+                outcome.taint,
+            )
         return outcome
     if key is not None and isinstance(operator, (ast.Eq, ast.NotEq)) and isinstance(right, ast.Constant):
         return _equality(frame, key, node, value, isinstance(operator, ast.Eq), right.value)
-    return _split(frame, None, value)
+    return _split(None, value)
 
 
 def _getattr_key(node: ast.expr) -> str | None:
@@ -307,7 +324,7 @@ def _getattr_key(node: ast.expr) -> str | None:
 
 
 def _equality(frame: Frame, key: str, node: ast.Compare, value: Value, equal: bool, wanted: Any) -> Outcome:
-    outcome = _split(frame, None, value)
+    outcome = _split(None, value)
     subject = expressions.quietly(frame, node.left)
     if all(isinstance(atom, Const) for atom in subject) and subject:
         same = tuple(a for a in subject if isinstance(a, Const) and a.value == wanted)
@@ -317,7 +334,7 @@ def _equality(frame: Frame, key: str, node: ast.Compare, value: Value, equal: bo
     return outcome
 
 
-def _lazy(frame: Frame, key: str, branch: dict[str, Value] | None, absent: bool) -> dict[str, Value] | None:
+def _lazy(key: str, branch: dict[str, Value] | None, absent: bool) -> dict[str, Value] | None:
     """Mark the branch in which ``key`` is still unset: what it binds there is created on first use."""
     if branch is None or not absent or "." not in key:
         return branch
@@ -328,7 +345,7 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _device_comparison(frame: Frame, node: ast.Compare) -> bool | None:
+def _device_comparison(node: ast.Compare) -> bool | None:
     """``device == "cpu"`` and its kin are decided: a CUDA boundary runs on a CUDA device."""
     operator, left, right = node.ops[0], node.left, node.comparators[0]
     if isinstance(operator, (ast.In, ast.NotIn)) and isinstance(left, ast.Constant) and isinstance(left.value, str):
@@ -338,7 +355,11 @@ def _device_comparison(frame: Frame, node: ast.Compare) -> bool | None:
     if not isinstance(operator, (ast.Eq, ast.NotEq)):
         return None
     for text_side, constant in ((left, right), (right, left)):
-        if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and "device" in _device_text(text_side):
+        if (
+            isinstance(constant, ast.Constant)
+            and isinstance(constant.value, str)
+            and "device" in _device_text(text_side)
+        ):
             if constant.value.startswith("cpu"):
                 return isinstance(operator, ast.NotEq)
             if constant.value == "cuda" and _device_text(text_side).endswith("type"):
@@ -354,15 +375,15 @@ def _device_text(node: ast.expr) -> str:
 
 def _isinstance_test(frame: Frame, node: ast.Call, subject: ast.expr, kind: ast.expr) -> Outcome:
     value = frame.evaluate(subject)
-    kinds = annotations.isinstance_kinds(frame, kind)
+    kinds = hints.isinstance_kinds(frame, kind)
     if not value:
         return Outcome({}, {})
     yes: list[Atom] = []
     no: list[Atom] = []
     for atom in value:
-        verdict = annotations.is_instance(frame, atom, kinds)
+        verdict = hints.is_instance(frame, atom, kinds)
         if verdict is not False:
-            yes.extend(annotations.narrowed(frame, atom, kinds) if verdict is None else [atom])
+            yes.extend(hints.narrowed(frame, atom, kinds) if verdict is None else [atom])
         if verdict is not True:
             no.append(atom)
     frame.context.calls.setdefault(node, (True, ""))
@@ -376,11 +397,13 @@ def _isinstance_test(frame: Frame, node: ast.Call, subject: ast.expr, kind: ast.
 
 def _hasattr_test(frame: Frame, node: ast.Call) -> Outcome:
     value = frame.evaluate(node)
-    outcome = _split(frame, None, value)
+    outcome = _split(None, value)
     if len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
         base = _key(node.args[0])
         if base is not None and outcome.false is not None:
-            return Outcome(outcome.true, {**outcome.false, f".lazy {base}.{node.args[1].value}": NOTHING}, outcome.reason)
+            return Outcome(
+                outcome.true, {**outcome.false, f".lazy {base}.{node.args[1].value!s}": NOTHING}, outcome.reason
+            )
     return outcome
 
 
@@ -399,7 +422,10 @@ def note_pruned(frame: Frame, node: ast.If, body: list[ast.stmt], reason: str, w
             "capture-state",
             "device work is skipped while capturing, so every replay leaves out what eager ticks do",
             confidence=Confidence.LIKELY,
-            remedy="Do the same device work while capturing; move checks and prints that need the host to the completion side.",
+            remedy=(
+                "Do the same device work while capturing; move checks and prints that need the host to the "
+                "completion side."
+            ),
         )
 
 
@@ -409,11 +435,12 @@ def _writes_device_state(frame: Frame, body: list[ast.stmt]) -> bool:
     saved = (context.records, context.callees, context.calls, context.rebinds, context.streams, frame.env)
     context.records, context.callees, context.calls = {}, {}, {}
     context.rebinds, context.streams = [], []
-    before = context.items.get("device-writes", 0)
+    before: int = context.items.get("device-writes", 0)
     frame.env = dict(frame.env or {})
     try:
         frame.run_block(body)
-        return context.items.get("device-writes", 0) > before
+        written: int = context.items.get("device-writes", 0)
+        return written > before
     finally:
         context.items["device-writes"] = before
         context.records, context.callees, context.calls, context.rebinds, context.streams, frame.env = saved
@@ -424,6 +451,3 @@ def capture_state(frame: Frame) -> Value:
     from capaudit.audit.values import _intern
 
     return (_intern(Const, "capturing", frame.tick),)
-
-
-__all__ = ["Array", "Box", "Mapping", "Outcome", "const", "host", "test", "truth"]

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
 
 
-def sureness(atom: Atom) -> Confidence:
-    """Certain for tensors known to be on the device, likely where only an annotation says so."""
-    return Confidence.CERTAIN if getattr(atom, "sure", True) else Confidence.LIKELY
-
-
 def device_tensors(value: Value) -> list[Tensor]:
     return [atom for atom in value if isinstance(atom, Tensor) and atom.device == "cuda"]
 
@@ -27,7 +22,9 @@ def share(value: Value, matching: int) -> Confidence:
     return Confidence.CERTAIN if matching == len(value) else Confidence.LIKELY
 
 
-def host_read(frame: Frame, value: Value, node: ast.AST, how: str, subject: ast.expr | None, name: str = "python.bool") -> None:
+def host_read(
+    frame: Frame, value: Value, node: ast.AST, how: str, subject: ast.expr | None, name: str = "python.bool"
+) -> None:
     """Record that device values in ``value`` become host values (CAP101)."""
     found = device_tensors(value)
     if not found:
@@ -78,7 +75,8 @@ def frozen(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subjec
             node,
             "CAP501",
             "host-state",
-            f"{how} with {label}, which Python changes from tick to tick: the value of the capture is replayed for ever",
+            f"{how} with {label}, which Python changes from tick to tick: the value of the capture is replayed "
+            "for ever",
             confidence=Confidence.LIKELY,
             subject=subject,
             related=related,
@@ -97,7 +95,8 @@ def frozen(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subjec
             place,
             "CAP502",
             "host-draw",
-            f"{label} draws on the host and the result reaches captured work: the number drawn at capture is replayed for ever",
+            f"{label} draws on the host and the result reaches captured work: the number drawn at capture is "
+            "replayed for ever",
             related=((frame.module, node, "the drawn value reaches captured work here"),),
             module=module,
         )

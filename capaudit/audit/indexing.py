@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from capaudit.audit import attributes, calls, conditions, containers, hazards, operators, results, stores
+from capaudit.audit import calls, conditions, containers, hazards, operators, results, stores
 from capaudit.audit.conditions import Match
-from capaudit.audit.contexts import Cell
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -31,14 +30,11 @@ from capaudit.audit.values import (
     Tensor,
     Value,
     WarpArray,
-    array,
-    const,
     host,
     items,
     join,
     join_all,
     like,
-    none,
     sequence,
     unknown,
     warp_array,
@@ -50,7 +46,19 @@ if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
 
 _ID_WORDS = ("ids", "idx", "idxs", "index", "indices", "indexes", "id", "perm", "order", "rows", "slots")
-_MASK_WORDS = ("mask", "done", "dones", "active", "valid", "invalid", "terminated", "truncated", "alive", "flag", "flags")
+_MASK_WORDS = (
+    "mask",
+    "done",
+    "dones",
+    "active",
+    "valid",
+    "invalid",
+    "terminated",
+    "truncated",
+    "alive",
+    "flag",
+    "flags",
+)
 
 
 def read(frame: Frame, node: ast.Subscript) -> Value:
@@ -79,12 +87,14 @@ def _read_atom(frame: Frame, atom: Atom, index: Value, node: ast.Subscript) -> V
             found = calls.call_dunder(frame, atom, "__getitem__", [index], node)
             if found is not None:
                 return found
-            sub = _library_dictionary(frame, atom, index)
+            sub = _library_dictionary(frame, atom)
             return sub if sub is not None else unknown
         case Box() | Items() | Sequence() | Mapping() | Record():
             return _read_container(frame, atom, index, node)
         case Array():
-            hazards.host_read(frame, _all_tensors(index), node, "a NumPy array is indexed by a tensor", node.slice, "python.index")
+            hazards.host_read(
+                frame, _all_tensors(index), node, "a NumPy array is indexed by a tensor", node.slice, "python.index"
+            )
             return (atom, *host("any")) if _is_scalar_index(index) else (atom,)
         case WarpArray():
             return (warp_array(atom.device, atom.storage),)
@@ -93,7 +103,14 @@ def _read_atom(frame: Frame, atom: Atom, index: Value, node: ast.Subscript) -> V
                 return atom.content
             return unknown
         case Const() | Host():
-            hazards.host_read(frame, _all_tensors(index), node, "a Python container is indexed by a tensor", node.slice, "python.index")
+            hazards.host_read(
+                frame,
+                _all_tensors(index),
+                node,
+                "a Python container is indexed by a tensor",
+                node.slice,
+                "python.index",
+            )
             if atom is NONE:
                 return NOTHING
             return host("str") if atom.type_name == "str" else host("any")
@@ -103,9 +120,12 @@ def _read_atom(frame: Frame, atom: Atom, index: Value, node: ast.Subscript) -> V
             return unknown
 
 
-def _library_dictionary(frame: Frame, atom: Instance, index: Value) -> Value | None:
+def _library_dictionary(frame: Frame, atom: Instance) -> Value | None:
     bases = frame.machine.names.external_bases(atom.cls)
-    if any(base.rpartition(".")[2] in ("dict", "OrderedDict", "UserDict", "ModuleDict", "ModuleList", "list") for base in bases):
+    if any(
+        base.rpartition(".")[2] in ("dict", "OrderedDict", "UserDict", "ModuleDict", "ModuleList", "list")
+        for base in bases
+    ):
         return unknown
     return None
 
@@ -120,7 +140,14 @@ def _is_scalar_index(index: Value) -> bool:
 
 def _read_container(frame: Frame, atom: Atom, index: Value, node: ast.Subscript) -> Value:
     if not isinstance(atom, (Mapping, Record)) and not (isinstance(atom, Box) and atom.kind == "dict"):
-        hazards.host_read(frame, _all_tensors(index), node, "a Python list or tuple is indexed by a tensor", node.slice, "python.index")
+        hazards.host_read(
+            frame,
+            _all_tensors(index),
+            node,
+            "a Python list or tuple is indexed by a tensor",
+            node.slice,
+            "python.index",
+        )
     if any(isinstance(i, Slice) for i in index):
         if isinstance(atom, Items):
             return _slice_items(atom, node)
@@ -205,11 +232,16 @@ class Component:
     alternatives: int
 
 
-def components(frame: Frame, index: Value, node: ast.expr) -> list[list[Component]]:
+def components(index: Value, node: ast.expr) -> list[list[Component]]:
     """Split an index into its components, each a list of alternatives."""
     parts: list[ast.expr] = list(node.elts) if isinstance(node, ast.Tuple) else [node]
     values: list[Value] = []
-    if isinstance(node, ast.Tuple) and len(index) == 1 and isinstance(index[0], Items) and len(index[0].items) == len(parts):
+    if (
+        isinstance(node, ast.Tuple)
+        and len(index) == 1
+        and isinstance(index[0], Items)
+        and len(index[0].items) == len(parts)
+    ):
         values = list(index[0].items)
     elif isinstance(node, ast.Tuple):
         values = [join_all(a.items) if isinstance(a, Items) else (a,) for a in index]
@@ -224,7 +256,8 @@ def components(frame: Frame, index: Value, node: ast.expr) -> list[list[Componen
         values = [index] if not any(isinstance(a, Items) for a in index) else split
         parts = [node] * len(values)
     return [
-        [Component(atom, _last_word(part), len(value)) for atom in value] for value, part in zip(values, parts, strict=True)
+        [Component(atom, _last_word(part), len(value)) for atom in value]
+        for value, part in zip(values, parts, strict=True)
     ]
 
 
@@ -260,7 +293,7 @@ def _component_word(frame: Frame, component: Component, word: str) -> bool | Non
     if word == "tensor-slice":
         return isinstance(atom, Slice) and any(isinstance(b, Tensor) and b.device == "cuda" for b in atom.bounds)
     if word == "cpu-tensor":
-        return isinstance(atom, Tensor) and atom.device == "cpu" and not (atom.rank == 0)
+        return isinstance(atom, Tensor) and atom.device == "cpu" and atom.rank != 0
     if word == "sequence":
         if isinstance(atom, (Box, Sequence)) and getattr(atom, "kind", "") in ("list", "tuple", "set"):
             return not stores.holds_buffers(containers.held(frame, atom))
@@ -294,10 +327,11 @@ def _index_match(frame: Frame, parts: list[list[Component]], words: tuple[tuple[
     return result
 
 
-def _full_element(frame: Frame, target: Tensor, parts: list[list[Component]]) -> Match:
+def _full_element(target: Tensor, parts: list[list[Component]]) -> Match:
     """Plain numbers on every axis: a single element."""
     numbers = all(
-        all(isinstance(c.atom, (Const, Host)) and c.atom.type_name == "int" for c in alternatives) for alternatives in parts
+        all(isinstance(c.atom, (Const, Host)) and c.atom.type_name == "int" for c in alternatives)
+        for alternatives in parts
     )
     if not numbers or not parts:
         return Match.NO
@@ -306,12 +340,14 @@ def _full_element(frame: Frame, target: Tensor, parts: list[list[Component]]) ->
     return Match.ALL if target.rank == len(parts) else Match.NO
 
 
-def judge(frame: Frame, form: str, target: Tensor, index: Value, value: Value | None, node: ast.Subscript, place: ast.AST) -> None:
+def judge(
+    frame: Frame, form: str, target: Tensor, index: Value, value: Value | None, node: ast.Subscript, place: ast.AST
+) -> None:
     """Record what an index form costs, by its operation table."""
     operation = frame.machine.knowledge.operations.get(form)
     if operation is None:
         return
-    parts = components(frame, index, node.slice)
+    parts = components(index, node.slice)
     for case in operation.cases:
         if not conditions.applies(frame, operation, case):
             continue
@@ -319,7 +355,7 @@ def judge(frame: Frame, form: str, target: Tensor, index: Value, value: Value | 
         if match is Match.NO:
             continue
         if case.hazard is not None:
-            _reject(frame, operation, case, form, target, node, place, match, value)
+            _reject(frame, operation, case, form, target, node, place, match)
         if match is Match.ALL:
             if case.hazard is None:
                 _accept(frame, form, target, index, value, place)
@@ -332,7 +368,7 @@ def _case_match(frame: Frame, case: Case, target: Tensor, parts: list[list[Compo
     for parameter, words in case.when:
         if parameter == "index":
             if words == (("full-element", False),):
-                found = _full_element(frame, target, parts)
+                found = _full_element(target, parts)
             else:
                 found = _index_match(frame, parts, words)
         elif parameter == "target":
@@ -352,7 +388,6 @@ def _reject(
     node: ast.Subscript,
     place: ast.AST,
     match: Match,
-    value: Value | None,
 ) -> None:
     sure = match is Match.ALL and target.sure
     text = " ".join(ast.unparse(node).split())
@@ -384,7 +419,7 @@ def read_tensor(frame: Frame, target: Tensor, index: Value, node: ast.Subscript)
 
 def _indexed(frame: Frame, target: Tensor, index: Value, node: ast.Subscript) -> Tensor:
     """The tensor that an index selects: its rank, whether it is a view, whether its shape depends on data."""
-    parts = components(frame, index, node.slice)
+    parts = components(index, node.slice)
     rank = target.rank
     view, dynamic, device = True, target.dynamic, target.device
     for alternatives in parts:
@@ -438,7 +473,12 @@ def _write_atom(frame: Frame, atom: Atom, index: Value, value: Value, node: ast.
             results.note_write(frame, (atom,))
         case Instance():
             if calls.call_dunder(frame, atom, "__setitem__", [index, value], place) is None:
-                frame.record(place, "index-set", ownership=OwnershipClass.UNRESOLVED, message="the object's class has no __setitem__")
+                frame.record(
+                    place,
+                    "index-set",
+                    ownership=OwnershipClass.UNRESOLVED,
+                    message="the object's class has no __setitem__",
+                )
         case Box(kind="dict"):
             guarded = _note_lazy_entry(frame, atom, value, node, place)
             expressions.set_entry(frame, atom, index, value, None if guarded else place)
@@ -475,7 +515,8 @@ def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript,
             place,
             "CAP301",
             "lazy-storage",
-            f"{key} is filled on first use; inside a capture the buffer lands in the graph's own memory and every replay creates it again",
+            f"{key} is filled on first use; inside a capture the buffer lands in the graph's own memory and "
+            "every replay creates it again",
             confidence=Confidence.LIKELY,
             remedy="Fill the cache before capturing, for every key that the captured path uses.",
         )
@@ -516,4 +557,3 @@ def _note_counter(frame: Frame, atom: Box, index: Value, node: ast.AST) -> None:
             cell.label = f"{ast.unparse(node.target)}" if isinstance(node, ast.AugAssign) else cell.label
             cell.tick_write = cell.tick_write or (frame.module, node)
             frame.machine.set_varies(cell)
-

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import annotations, attributes, calls, stores
-from capaudit.audit.names import External
+from capaudit.audit import attributes, calls, hints, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -25,7 +24,7 @@ from capaudit.audit.values import (
     host,
     instance,
     join,
-    library_object,
+    library,
     unknown,
 )
 from capaudit.program import ClassInfo, FunctionInfo
@@ -118,7 +117,9 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
                 return read(frame, instance(sub), name, node)
             if name in machine.names.stores_of(sub):
                 return read(frame, instance(sub), name, node)
-    if external and any(not base.startswith(("abc.", "typing.", "builtins.")) and base not in _PLAIN_BASES for base in external):
+    if external and any(
+        not base.startswith(("abc.", "typing.", "builtins.")) and base not in _PLAIN_BASES for base in external
+    ):
         return unknown
     return NOTHING
 
@@ -129,7 +130,12 @@ def _attribute_hook(machine: Machine, atom: Instance, name: str) -> FunctionInfo
     if hook is None or name.startswith("__"):
         return None
     for owner in machine.names.mro(atom.cls):
-        if name in owner.annotations or name in owner.values or name in owner.nested or name in machine.names.stores_of(owner):
+        if (
+            name in owner.annotations
+            or name in owner.values
+            or name in owner.nested
+            or name in machine.names.stores_of(owner)
+        ):
             return None
     return hook
 
@@ -145,7 +151,9 @@ def _library_member(machine: Machine, atom: Instance, name: str) -> Value:
     last = [base.rpartition(".")[2] for base in external]
     if name in ("_replace", "_asdict", "_fields") and "NamedTuple" in last:
         return (bound(f"typing.NamedTuple.{name}", atom),)
-    if name in _MODULE_METHODS and any(base in ("torch.nn.Module", "torch.nn.modules.module.Module") for base in external):
+    if name in _MODULE_METHODS and any(
+        base in ("torch.nn.Module", "torch.nn.modules.module.Module") for base in external
+    ):
         return (bound(f"torch.nn.Module.{name}", atom),)
     if name in ("value", "name") and any(base in ("Enum", "IntEnum", "StrEnum") for base in last):
         return host("any")
@@ -254,14 +262,17 @@ def read_class(frame: Frame, atom: ClassRef, name: str, node: ast.expr) -> Value
         if name in owner.nested:
             return (class_ref(owner.nested[name]),)
         if name in owner.values:
-            if any(b.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag") for b in machine.names.external_bases(cls)):
+            if any(
+                b.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
+                for b in machine.names.external_bases(cls)
+            ):
                 return host("any")
             return class_level(frame, owner, name)
     cell = machine.existing_cell(atom, name)
     if cell is not None:
         return stores.read_cell(frame, cell, node)
     for base in machine.names.external_bases(cls):
-        return attributes.library_attribute(frame, attributes.library(base), name)
+        return attributes.library_attribute(frame, library(base), name)
     return unknown
 
 
@@ -310,9 +321,14 @@ def is_data_class(machine: Machine, cls: ClassInfo) -> bool:
 
 def _is_data_class(machine: Machine, cls: ClassInfo) -> bool:
     for owner in machine.names.mro(cls):
-        if any(text.rpartition(".")[2] in ("dataclass", "configclass", "define", "frozen", "attrs", "struct") for text in owner.decorators):
+        if any(
+            text.rpartition(".")[2] in ("dataclass", "configclass", "define", "frozen", "attrs", "struct")
+            for text in owner.decorators
+        ):
             return True
-    return any(base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct") for base in machine.names.external_bases(cls))
+    return any(
+        base.rpartition(".")[2] in ("NamedTuple", "BaseModel", "Struct") for base in machine.names.external_bases(cls)
+    )
 
 
 def field_names(machine: Machine, cls: ClassInfo) -> list[str]:
@@ -353,7 +369,9 @@ def evaluate_stores(frame: Frame, atom: Instance, name: str) -> None:
             machine.memo[key] = True
             machine.speculative += 1
             try:
-                machine.enter(method, atom, calls.promised_arguments(machine, method, atom), frozenset(), "cold", None, None)
+                machine.enter(
+                    method, atom, calls.promised_arguments(machine, method, atom), frozenset(), "cold", None, None
+                )
             finally:
                 machine.speculative -= 1
 
@@ -390,7 +408,7 @@ def field_value(frame: Frame, atom: Instance, name: str) -> Value:
     value: Value = NOTHING
     for owner in machine.names.mro(atom.cls):
         if name in owner.annotations:
-            value = annotations.annotation_value(machine, owner.module, owner.annotations[name], _any_method(owner))
+            value = hints.annotation_value(machine, owner.module, owner.annotations[name], _any_method(owner))
             break
     data = is_data_class(machine, atom.cls)
     default = _default(frame, atom.cls, name)
@@ -419,7 +437,12 @@ def _default(frame: Frame, cls: ClassInfo, name: str) -> Value:
     for owner in machine.names.mro(cls):
         if name in owner.values:
             node = owner.values[name]
-            if isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in ("field", "Field", "ib", "attrib"):
+            if isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in (
+                "field",
+                "Field",
+                "ib",
+                "attrib",
+            ):
                 return _factory_default(frame, owner, node)
             text = dotted_text(node)
             if text.rpartition(".")[2] == "MISSING":
@@ -463,10 +486,3 @@ def field_flow(frame: Frame, cls: ClassInfo, name: str) -> Value:
             result = join(result, _default(frame, candidate, name))
     machine.memo[key] = result
     return result
-
-
-def library_instance(base: str, site: object) -> Value:
-    return (library_object(base, site),)
-
-
-__all__ = ["External", "read", "read_class", "read_super"]

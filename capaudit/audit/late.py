@@ -9,18 +9,40 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from capaudit.audit import calls
 from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.machine import Machine
-from capaudit.audit.values import Atom, Box, Instance, instance
+from capaudit.audit.values import Box, Instance, instance
 from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo
 
 _MOST_FUNCTIONS = 150
-_SETUP_PREFIXES = ("initialize", "init_", "create_", "setup", "build", "allocate", "make_", "prepare", "configure", "register")
-_SETUP = ("__init__", "__post_init__", "__new__", "setup", "__setstate__", "__deepcopy__", "__enter__", "__del__", "close")
+_SETUP_PREFIXES = (
+    "initialize",
+    "init_",
+    "create_",
+    "setup",
+    "build",
+    "allocate",
+    "make_",
+    "prepare",
+    "configure",
+    "register",
+)
+_SETUP = (
+    "__init__",
+    "__post_init__",
+    "__new__",
+    "setup",
+    "__setstate__",
+    "__deepcopy__",
+    "__enter__",
+    "__del__",
+    "close",
+)
 
 
 def late_rebinds(machine: Machine, root: Context, entry: Entry) -> list[Rebind]:
@@ -45,7 +67,12 @@ def late_rebinds(machine: Machine, root: Context, entry: Entry) -> list[Rebind]:
     found: list[Rebind] = []
     seen: set[tuple[object, ...]] = set()
     for function in _candidates(machine, names):
-        if function in excluded or function.name in _SETUP or function in machine.owned or _constructs(machine, function):
+        if (
+            function in excluded
+            or function.name in _SETUP
+            or function in machine.owned
+            or _constructs(machine, function)
+        ):
             continue
         if function.cls not in owners and not (function.cls is None and function.module.file in files):
             continue
@@ -85,7 +112,9 @@ def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
 
 ENTRY = "[]"
 """Stands for entries of containers among the names of carriers."""
-_STORE = re.compile(r"\.(\w+)(?:\s*,[^=\n]*)?\s*(?::[^=\n]+)?=(?!=)|\b(setattr|resize_|set_)\(|\](?:\s*,[^=\n]*)?\s*(=)(?!=)")
+_STORE = re.compile(
+    r"\.(\w+)(?:\s*,[^=\n]*)?\s*(?::[^=\n]+)?=(?!=)|\b(setattr|resize_|set_)\(|\](?:\s*,[^=\n]*)?\s*(=)(?!=)"
+)
 
 
 def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
@@ -121,7 +150,9 @@ def _stores_index(machine: Machine) -> dict[str, list[FunctionInfo]]:
     return index
 
 
-def _receivers(machine: Machine, function: FunctionInfo, owners: dict[ClassInfo, dict[Instance, None]]) -> list[Atom | None]:
+def _receivers(
+    machine: Machine, function: FunctionInfo, owners: dict[ClassInfo, dict[Instance, None]]
+) -> Sequence[Instance | None]:
     if function.cls is None or function.has_decorator("staticmethod"):
         return [None]
     known = owners.get(function.cls)
@@ -131,6 +162,3 @@ def _receivers(machine: Machine, function: FunctionInfo, owners: dict[ClassInfo,
     if constructed:
         return list(constructed)[:2]
     return [instance(function.cls)]
-
-
-

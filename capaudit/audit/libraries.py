@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 from capaudit.audit import builtin_calls, conditions, hazards, regions, results, stores
 from capaudit.audit.conditions import Match
 from capaudit.audit.values import (
-    NONE,
-    NOTHING,
     UNKNOWN,
     Array,
     Atom,
-    Bound,
     Const,
     Host,
     Instance,
@@ -21,17 +18,14 @@ from capaudit.audit.values import (
     Tensor,
     Value,
     WarpArray,
-    bound,
     const,
     host,
     items,
-    join,
     library_object,
     like,
     tensor,
-    unknown,
 )
-from capaudit.knowledge import Case, Operation, ResultSpec
+from capaudit.knowledge import Case, Operation
 from capaudit.model import Confidence, OwnershipClass
 
 if TYPE_CHECKING:
@@ -59,7 +53,9 @@ class Call:
 
     __slots__ = ("arguments", "bound", "everything", "node", "nodes", "operation", "path", "receiver")
 
-    def __init__(self, operation: Operation, path: str, receiver: Atom | None, arguments: Arguments, node: ast.expr) -> None:
+    def __init__(
+        self, operation: Operation, path: str, receiver: Atom | None, arguments: Arguments, node: ast.expr
+    ) -> None:
         self.operation = operation
         self.path = path
         self.receiver = receiver
@@ -73,7 +69,9 @@ class Call:
         takes_self = bool(names) and names[0] == "self"
         if receiver is not None and takes_self:
             positional.insert(0, (receiver,))
-            nodes.insert(0, node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None)
+            nodes.insert(
+                0, node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+            )
         elif receiver is None and not takes_self and names and names[0] == "self":
             names = names[1:]
         for i, name in enumerate(names):
@@ -160,7 +158,9 @@ def _undescribed(frame: Frame, path: str, receiver: Atom | None, arguments: Argu
     if isinstance(receiver, Tensor):
         # A method that the tables do not describe: its verdict is open, but its result is a tensor.
         frame.record(node, path, ownership=OwnershipClass.UNRESOLVED, message=f"no knowledge entry describes {path}")
-        return (like(receiver, storage="fresh", rank=None, element=None),) if not name.startswith("is_") else host("bool")
+        return (
+            (like(receiver, storage="fresh", rank=None, element=None),) if not name.startswith("is_") else host("bool")
+        )
     if isinstance(receiver, Instance):
         return None
     if name[:1].isupper() and receiver is None:
@@ -182,7 +182,8 @@ def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr
                 node,
                 "CAP503",
                 "torch.compile",
-                "the first call of a compiled function compiles and tunes it, here for the first time inside the capture",
+                "the first call of a compiled function compiles and tunes it, here for the first time inside "
+                "the capture",
                 confidence=Confidence.LIKELY,
             )
         return frame.call(atom.content, arguments, node)
@@ -198,8 +199,7 @@ def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr
         if atom.path.startswith("torch.nn."):
             return _module_result(frame, arguments, node)
         return None
-    value = apply(frame, Call(operation, path, atom, arguments, node))
-    return value
+    return apply(frame, Call(operation, path, atom, arguments, node))
 
 
 def _module_result(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
@@ -224,13 +224,22 @@ def apply(frame: Frame, made: Call) -> Value:
             decided = case
             break
         if case.hazard is not None and not _registered(frame, made, case.hazard):
-            _reject(frame, made, case.hazard, case.why or operation.why, case.remedy or operation.remedy, Confidence.LIKELY)
+            _reject(
+                frame, made, case.hazard, case.why or operation.why, case.remedy or operation.remedy, Confidence.LIKELY
+            )
     if decided is not None and decided.result is not None:
         spec = decided.result
     if decided is not None and decided.hazard is not None and _registered(frame, made, decided.hazard):
         _accept(frame, made, "the program registers its generators with its graphs")
     elif decided is not None and decided.hazard is not None:
-        _reject(frame, made, decided.hazard, decided.why or operation.why, decided.remedy or operation.remedy, _confidence(made))
+        _reject(
+            frame,
+            made,
+            decided.hazard,
+            decided.why or operation.why,
+            decided.remedy or operation.remedy,
+            _confidence(made),
+        )
     elif decided is not None:
         _accept(frame, made, decided.why)
     elif operation.hazard is not None and _concerns_device(frame, made):
@@ -269,7 +278,13 @@ def _concerns_device(frame: Frame, made: Call) -> bool:
 
 def _reject(frame: Frame, made: Call, hazard: str, why: str, remedy: str, confidence: Confidence) -> None:
     frame.reject(
-        made.node, hazard, made.path, f"{_text(made)}: {why}", remedy=remedy, confidence=confidence, subject=made.subject
+        made.node,
+        hazard,
+        made.path,
+        f"{_text(made)}: {why}",
+        remedy=remedy,
+        confidence=confidence,
+        subject=made.subject,
     )
 
 
@@ -284,9 +299,11 @@ def _accept(frame: Frame, made: Call, why: str) -> None:
     """Record device work as eligible; pure host work is no operation of the boundary."""
     if made.operation.kind == "host":
         return
-    touches = any(
-        isinstance(atom, (Tensor, WarpArray)) for value in made.everything for atom in value
-    ) or made.operation.result.kind in ("factory", "warp", "tensor") or "launch" in made.operation.effects
+    touches = (
+        any(isinstance(atom, (Tensor, WarpArray)) for value in made.everything for atom in value)
+        or made.operation.result.kind in ("factory", "warp", "tensor")
+        or "launch" in made.operation.effects
+    )
     if not touches:
         return
     frame.record(made.node, made.path, message=why)
@@ -295,6 +312,3 @@ def _accept(frame: Frame, made: Call, why: str) -> None:
         for value in made.everything:
             for atom in value:
                 hazards.frozen_operand(frame, atom, made.node)
-
-
-__all__ = ["NONE", "NOTHING", "Bound", "ResultSpec", "bound", "call", "call_object", "join", "unknown"]

@@ -19,22 +19,19 @@ from capaudit.audit.values import (
     Atom,
     Box,
     Const,
-    Function,
     Host,
     Instance,
     Tensor,
     Value,
     WarpArray,
     host,
-    instance,
     join,
     like,
-    none,
     unknown,
     warp_array,
 )
 from capaudit.knowledge import Knowledge
-from capaudit.program import ClassInfo, FunctionInfo, Module, Program
+from capaudit.program import ClassInfo, FunctionInfo, Program
 
 Runner = Callable[["Machine", Context], None]
 
@@ -211,7 +208,7 @@ class Machine:
         return any(callee.busy is False and callee.result is not result for callee, result in context.used.items())
 
     def settle(self) -> None:
-        """Evaluate until nothing changes. What no caller reaches any more is left alone until somebody calls it again."""
+        """Evaluate until nothing changes; what no caller reaches any more waits until somebody calls it again."""
         while self.dirty:
             context = next(iter(self.dirty))
             if context.callers and not any(context in caller.callees for caller in context.callers):
@@ -279,9 +276,6 @@ class Machine:
     def owner_cells(self, owner: Atom) -> dict[str, Cell]:
         return self.cells_of.get(owner, {})
 
-    def any_instance(self, cls: ClassInfo) -> Instance:
-        return instance(cls)
-
 
 def carried(value: Value, cell: Cell) -> Value:
     """Give tensors and Warp arrays the identity of the cell they are read from, and host values its taint."""
@@ -293,7 +287,9 @@ def carried(value: Value, cell: Cell) -> Value:
             new = like(atom, storage=cell)
         elif isinstance(atom, WarpArray):
             new = warp_array(atom.device, cell)
-        elif cell.varies and isinstance(atom, (Const, Host)) and atom.type_name in ("int", "float", "bool", "any", "str"):
+        elif (
+            cell.varies and isinstance(atom, (Const, Host)) and atom.type_name in ("int", "float", "bool", "any", "str")
+        ):
             taint = atom.taint if isinstance(atom, Host) and atom.taint else ("frozen", cell.label, cell)
             new = host(atom.type_name, taint)[0]
         changed = changed or new is not atom
@@ -349,11 +345,3 @@ def _label(owner: Atom, name: str) -> str:
     if isinstance(owner, Box):
         return f"{owner.kind} at line {owner.site[1]}"
     return name
-
-
-def result_or_none(context: Context | None) -> Value:
-    """A call's value; a chain that was cut off gives unknown."""
-    return unknown if context is None else context.result
-
-
-__all__ = ["Machine", "borrowed", "carried", "none", "result_or_none", "Function", "Module"]

@@ -225,9 +225,10 @@ def stored_attributes(method: FunctionInfo) -> list[str]:
     first = method.node.args.args[0].arg
     found: dict[str, None] = {}
     for node in walk(method.node):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id == first:
-                found[node.attr] = None
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+            continue
+        if isinstance(node.value, ast.Name) and node.value.id == first:
+            found[node.attr] = None
     return list(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator as python_operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import calls, hazards
@@ -117,9 +118,15 @@ def _warp_operator(frame: Frame, node: ast.AST) -> None:
     from capaudit.audit import conditions
 
     if frame.flag("conditional-body"):
-        hazard, why = "CAP303", "an operator between Warp arrays allocates its result, which the body of a conditional node cannot hold"
+        hazard, why = (
+            "CAP303",
+            "an operator between Warp arrays allocates its result, which the body of a conditional node cannot hold",
+        )
     elif conditions.capture_kind(frame) == "torch":
-        hazard, why = "CAP302", "an operator between Warp arrays allocates its result inside a capture that Warp does not know"
+        hazard, why = (
+            "CAP302",
+            "an operator between Warp arrays allocates its result inside a capture that Warp does not know",
+        )
     else:
         frame.record(node, "warp.array operator")
         return
@@ -242,7 +249,7 @@ def compare(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.Co
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
-        return calls.contains(frame, op, left, right, node)
+        return calls.contains(frame, left, right, node)
     result: Value = NOTHING
     for a in left:
         for b in right:
@@ -308,11 +315,23 @@ def _fold_compare(op: ast.cmpop, a: Const, b: Const) -> Value:
             return const(a.value == b.value)
         case ast.NotEq():
             return const(a.value != b.value)
-    table = {ast.Lt: python_operator.lt, ast.LtE: python_operator.le, ast.Gt: python_operator.gt, ast.GtE: python_operator.ge}
+    table = {
+        ast.Lt: python_operator.lt,
+        ast.LtE: python_operator.le,
+        ast.Gt: python_operator.gt,
+        ast.GtE: python_operator.ge,
+    }
     try:
         return const(bool(table[type(op)](a.value, b.value)))
     except (TypeError, KeyError):
         return host("bool")
+
+
+_SIGNS: dict[type[ast.unaryop], Callable[[Any], object]] = {
+    ast.USub: python_operator.neg,
+    ast.UAdd: python_operator.pos,
+    ast.Invert: python_operator.invert,
+}
 
 
 def unary(frame: Frame, op: ast.unaryop, value: Value, node: ast.AST) -> Value:
@@ -322,9 +341,8 @@ def unary(frame: Frame, op: ast.unaryop, value: Value, node: ast.AST) -> Value:
             note_device_work(frame, atom, "torch.Tensor.__neg__", node)
             result = join(result, (like(atom, storage="fresh"),))
         elif isinstance(atom, Const) and atom.type_name in _NUMBERS:
-            folded = {ast.USub: python_operator.neg, ast.UAdd: python_operator.pos, ast.Invert: lambda v: ~v}[type(op)]
             try:
-                result = join(result, const(folded(atom.value)))
+                result = join(result, const(_SIGNS[type(op)](atom.value)))
             except TypeError:
                 result = join(result, host("any"))
         elif isinstance(atom, (Host, Array, WarpArray)):

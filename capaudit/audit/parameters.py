@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import annotations
+from capaudit.audit import hints
 from capaudit.audit.contexts import Context
 from capaudit.audit.machine import argument as passed
 from capaudit.audit.machine import borrowed
@@ -39,9 +39,9 @@ def bind(frame: Frame, info: FunctionInfo, receiver: Atom | None, given: Argumen
     spec = info.node.args
     result: dict[str, Value] = {}
     positional = list(given.positional)
-    if receiver is not None and takes_receiver(info):
-        positional.insert(0, (receiver,))
-    elif receiver is not None and info.has_decorator("classmethod") and not isinstance(receiver, ClassRef):
+    if (receiver is not None and takes_receiver(info)) or (
+        receiver is not None and info.has_decorator("classmethod") and not isinstance(receiver, ClassRef)
+    ):
         positional.insert(0, (receiver,))
     keywords = dict(given.keywords)
     names = [*spec.posonlyargs, *spec.args]
@@ -99,26 +99,31 @@ def _default_of(spec: ast.arguments, index: int) -> ast.expr | None:
 
 def _typed(machine: Machine, info: FunctionInfo, parameter: ast.arg, value: Value, is_receiver: bool) -> Value:
     value = passed(value)
-    if is_receiver or UNKNOWN not in value and not any(getattr(a, "type_name", "") == "any" for a in value):
+    if is_receiver or (UNKNOWN not in value and not any(getattr(a, "type_name", "") == "any" for a in value)):
         return value
     known = tuple(atom for atom in value if atom is not UNKNOWN and atom is not NONE)
     if UNKNOWN in value and known:
         return tuple(atom for atom in value if atom is not UNKNOWN)  # what callers really pass beats what is annotated
-    promised = annotations.annotation_value(machine, info.module, parameter.annotation, info)
-    return annotations.refine(value, promised) if promised else value
+    promised = hints.annotation_value(machine, info.module, parameter.annotation, info)
+    return hints.refine(value, promised) if promised else value
 
 
 def _missing(
-    machine: Machine, info: FunctionInfo, parameter: ast.arg, default: ast.expr | None, given: Arguments, positional: bool
+    machine: Machine,
+    info: FunctionInfo,
+    parameter: ast.arg,
+    default: ast.expr | None,
+    given: Arguments,
+    positional: bool,
 ) -> Value:
-    promised = annotations.annotation_value(machine, info.module, parameter.annotation, info)
+    promised = hints.annotation_value(machine, info.module, parameter.annotation, info)
     loose: Value = given.keyword_star if not positional else join(given.star, given.keyword_star)
     result: Value = NOTHING
     if default is not None:
         result = default_value(machine, info, parameter, default)
     if loose:
         known = promised or loose
-        result = join(result, annotations.refine(loose, known) if promised else loose)
+        result = join(result, hints.refine(loose, known) if promised else loose)
     if not result:
         result = promised or unknown
     return result
@@ -147,7 +152,7 @@ def promised(machine: Machine, info: FunctionInfo, receiver: Atom | None, entry:
             continue
         result[parameter.arg] = _promise(machine, info, parameter, _default_of(spec, i), seen, entry)
     if spec.vararg is not None:
-        inner = annotations.annotation_value(machine, info.module, spec.vararg.annotation, info)
+        inner = hints.annotation_value(machine, info.module, spec.vararg.annotation, info)
         result[spec.vararg.arg] = sequence("tuple", inner or unknown)
     for i, parameter in enumerate(spec.kwonlyargs):
         result[parameter.arg] = _promise(machine, info, parameter, spec.kw_defaults[i], seen, entry)
@@ -159,19 +164,26 @@ def promised(machine: Machine, info: FunctionInfo, receiver: Atom | None, entry:
 
 
 def _promise(
-    machine: Machine, info: FunctionInfo, parameter: ast.arg, default: ast.expr | None, seen: dict[str, Value], entry: bool
+    machine: Machine,
+    info: FunctionInfo,
+    parameter: ast.arg,
+    default: ast.expr | None,
+    seen: dict[str, Value],
+    entry: bool,
 ) -> Value:
-    value = annotations.annotation_value(machine, info.module, parameter.annotation, info)
+    value = hints.annotation_value(machine, info.module, parameter.annotation, info)
     if not value or value == unknown or any(isinstance(a, Returns) for a in value):
         observed = seen.get(parameter.arg, NOTHING)
         if observed and observed != unknown:
             value = observed
     if default is not None:
         own = default_value(machine, info, parameter, default)
-        if own != (NONE,) or value:
-            value = join(own, value) if value else _widened(own)
-        else:
+        if value:
+            value = join(own, value)
+        elif own == (NONE,):
             value = join(own, unknown)
+        else:
+            value = _widened(own)
     if value:
         return borrowed(value)
     return (tensor("cuda", sure=False, storage="other"),) if entry else unknown
@@ -183,7 +195,10 @@ def _widened(value: Value) -> Value:
 
     return join(
         NOTHING,
-        tuple(host(a.type_name)[0] if isinstance(a, Const) and a is not NONE and a.type_name != "capturing" else a for a in value),
+        tuple(
+            host(a.type_name)[0] if isinstance(a, Const) and a is not NONE and a.type_name != "capturing" else a
+            for a in value
+        ),
     )
 
 
@@ -193,7 +208,7 @@ def _has_bare_parameter(machine: Machine, info: FunctionInfo) -> bool:
     for parameter in [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]:
         if parameter.arg in ("self", "cls"):
             continue
-        value = annotations.annotation_value(machine, info.module, parameter.annotation, info)
+        value = hints.annotation_value(machine, info.module, parameter.annotation, info)
         if not value or UNKNOWN in value or any(isinstance(a, Returns) for a in value):
             return True
     return False
@@ -312,7 +327,7 @@ def _local_of(frame: Frame, owner: FunctionInfo, name: str) -> Value:
         if parameter.arg == name:
             if i == 0 and owner.cls is not None and takes_receiver(owner):
                 return (instance_of(owner.cls),)
-            value = annotations.annotation_value(machine, owner.module, parameter.annotation, owner)
+            value = hints.annotation_value(machine, owner.module, parameter.annotation, owner)
             default = _default_of(spec, i) if i < len(spec.posonlyargs) + len(spec.args) else None
             if not value and default is not None:
                 value = _widened(default_value(machine, owner, parameter, default))
@@ -323,7 +338,7 @@ def _local_of(frame: Frame, owner: FunctionInfo, name: str) -> Value:
             case ast.Assign(value=value_node):
                 result = join(result, frame.evaluate(value_node))
             case ast.AnnAssign(annotation=annotation):
-                result = join(result, annotations.annotation_value(machine, owner.module, annotation, owner))
+                result = join(result, hints.annotation_value(machine, owner.module, annotation, owner))
             case ast.FunctionDef():
                 from capaudit.audit import calls
 

@@ -17,7 +17,6 @@ from capaudit.audit.values import (
     Host,
     Instance,
     Items,
-    Library,
     Object,
     Sequence,
     Tensor,
@@ -37,6 +36,7 @@ from capaudit.audit.values import (
     warp_array,
 )
 from capaudit.knowledge import ResultSpec
+from capaudit.model import Confidence
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
@@ -64,7 +64,11 @@ _ELEMENTS = ("bool", "int", "float")
 
 def value(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     """The value that a result specification describes for one call."""
-    if made.path in _CONVERSIONS and isinstance(made.receiver, Tensor) and (made.everything[1:] or made.path.endswith(".cuda")):
+    if (
+        made.path in _CONVERSIONS
+        and isinstance(made.receiver, Tensor)
+        and (made.everything[1:] or made.path.endswith(".cuda"))
+    ):
         return _converted(frame, made, made.receiver)
     handler = _KINDS.get(spec.kind)
     return handler(frame, spec, made) if handler is not None else unknown
@@ -90,7 +94,9 @@ def _converted(frame: Frame, made: Call, own: Tensor) -> Value:
                 device = conditions.named_device(atom) or device
     if device == own.device and element == own.element:
         return (own,)
-    return (like(own, device=device, element=element, sure=sure or device != own.device, storage="fresh", pinned=False),)
+    return (
+        like(own, device=device, element=element, sure=sure or device != own.device, storage="fresh", pinned=False),
+    )
 
 
 def _flag_element(spec: ResultSpec) -> str | None:
@@ -111,7 +117,11 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         base = operators.combine_tensors(tensors)
     elif arrays:
         base = tensor(arrays[0].device, storage=arrays[0].storage)
-    elif made.receiver is None and made.everything and all(isinstance(a, (Array, Const)) or _is_number(a) for a in made.everything[0]):
+    elif (
+        made.receiver is None
+        and made.everything
+        and all(isinstance(a, (Array, Const)) or _is_number(a) for a in made.everything[0])
+    ):
         base = tensor(_device(frame, made, "cpu"))
     else:
         base = tensor("cuda", sure=False)
@@ -126,9 +136,16 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
             rank = first.rank
         elif reduced and first.rank is not None and _single_axis(made):
             rank = first.rank - 1
-    dynamic = base.dynamic and not ("reduce" in spec.flags and rank == 0) or "dynamic" in spec.flags
-    element = _target_element(spec, made, first.element if "keep-rank" in spec.flags or len(tensors) == 1 else base.element)
-    if base.element == "bool" and "reduce" in spec.flags and _flag_element(spec) is None and made.lookup("dtype") is None:
+    dynamic = (base.dynamic and not ("reduce" in spec.flags and rank == 0)) or "dynamic" in spec.flags
+    element = _target_element(
+        spec, made, first.element if "keep-rank" in spec.flags or len(tensors) == 1 else base.element
+    )
+    if (
+        base.element == "bool"
+        and "reduce" in spec.flags
+        and _flag_element(spec) is None
+        and made.lookup("dtype") is None
+    ):
         element = "int"
     if made.path.rpartition(".")[2] in _PROMOTING:
         element = _promoted(element, made)
@@ -199,7 +216,9 @@ def _factory(frame: Frame, spec: ResultSpec, made: Call) -> Value:
             element=element,
             rank=_factory_rank(frame, made, name),
             dynamic=dynamic,
-            pinned=device == "cpu" and pinned is not None and any(isinstance(a, Const) and a.value is True or isinstance(a, Host) for a in pinned),
+            pinned=device == "cpu"
+            and pinned is not None
+            and any((isinstance(a, Const) and a.value is True) or isinstance(a, Host) for a in pinned),
         ),
     )
 
@@ -213,8 +232,10 @@ def _data_element(frame: Frame, made: Call, name: str) -> str | None:
     if name in ("zeros", "ones", "empty", "rand", "randn", "linspace", "eye", "logspace", "zeros_like"):
         return "float"
     position = 1 if name in ("full", "new_full") else 0
-    data = made.lookup("fill_value") or made.lookup("data") or (
-        made.arguments.positional[position] if len(made.arguments.positional) > position else NOTHING
+    data = (
+        made.lookup("fill_value")
+        or made.lookup("data")
+        or (made.arguments.positional[position] if len(made.arguments.positional) > position else NOTHING)
     )
     return _element_of(frame, data, 4)
 
@@ -239,12 +260,26 @@ def _factory_rank(frame: Frame, made: Call, name: str) -> int | None:
         return 1
     if name in ("tensor", "as_tensor", "scalar_tensor", "asarray", "new_tensor"):
         data = made.arguments.positional[0] if made.arguments.positional else made.lookup("data") or NOTHING
-        if name == "scalar_tensor" or data and all(isinstance(a, (Const, Host)) and a is not NONE and a.type_name != "any" for a in data):
+        if name == "scalar_tensor" or (
+            data and all(isinstance(a, (Const, Host)) and a is not NONE and a.type_name != "any" for a in data)
+        ):
             return 0
         if len(data) == 1 and isinstance(data[0], Tensor):
             return data[0].rank
         return None
-    if name not in ("zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full", "randint"):
+    if name not in (
+        "zeros",
+        "ones",
+        "empty",
+        "rand",
+        "randn",
+        "full",
+        "new_zeros",
+        "new_ones",
+        "new_empty",
+        "new_full",
+        "randint",
+    ):
         return None
     positional = list(made.arguments.positional)
     if name == "randint":
@@ -262,7 +297,9 @@ def _factory_rank(frame: Frame, made: Call, name: str) -> int | None:
             return None
         if isinstance(only, Sequence):
             return None
-    if positional and all(len(v) == 1 and isinstance(v[0], (Const, Host)) and v[0].type_name == "int" for v in positional):
+    if positional and all(
+        len(v) == 1 and isinstance(v[0], (Const, Host)) and v[0].type_name == "int" for v in positional
+    ):
         return len(positional)
     return None
 
@@ -403,7 +440,17 @@ def _cpu(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         base = tensor("cpu", element=_data_element(frame, made, name), rank=_factory_rank(frame, made, name))
     else:
         base = tensors[0]
-    return (like(base, device="cpu", sure=True, storage="fresh", element=_target_element(spec, made, base.element), pinned="pinned" in spec.flags, rank=0 if "0d" in spec.flags else base.rank),)
+    return (
+        like(
+            base,
+            device="cpu",
+            sure=True,
+            storage="fresh",
+            element=_target_element(spec, made, base.element),
+            pinned="pinned" in spec.flags,
+            rank=0 if "0d" in spec.flags else base.rank,
+        ),
+    )
 
 
 _KINDS: dict[str, Any] = {
@@ -472,8 +519,12 @@ def _launch(frame: Frame, made: Call) -> None:
             made.node,
             "CAP402",
             made.path,
-            "the kernel is queued on Warp's own stream, which a Torch capture does not record: the capture succeeds and every replay leaves the launch out",
-            remedy="Launch on the capturing stream: pass stream=wp.stream_from_torch(...), made once before capture, or open wp.ScopedStream(stream, sync_enter=False).",
+            "the kernel is queued on Warp's own stream, which a Torch capture does not record: the capture "
+            "succeeds and every replay leaves the launch out",
+            remedy=(
+                "Launch on the capturing stream: pass stream=wp.stream_from_torch(...), made once before "
+                "capture, or open wp.ScopedStream(stream, sync_enter=False)."
+            ),
         )
 
 
@@ -487,11 +538,8 @@ def _storage_change(frame: Frame, made: Call) -> None:
                 made.node,
                 "CAP304",
                 made.path,
-                f"{atom.storage.label} moves to other storage when it grows, while a captured graph keeps the old address",
-                confidence=hazards.Confidence.LIKELY,
+                f"{atom.storage.label} moves to other storage when it grows, while a captured graph keeps the "
+                "old address",
+                confidence=Confidence.LIKELY,
                 subject=made.subject,
             )
-
-
-def is_dtype(value_: Value) -> bool:
-    return any(isinstance(atom, Library) and atom.path.startswith("torch.") for atom in value_)

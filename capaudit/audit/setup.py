@@ -18,7 +18,22 @@ if TYPE_CHECKING:
     from capaudit.audit.machine import Machine
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__", "__call__", "__enter__", "__getattr__", "__setattr__")
-_TICK_WORK = ("compute", "step", "apply", "forward", "update", "reset", "render", "print", "info", "get", "items", "append", "keys", "values")
+_TICK_WORK = (
+    "compute",
+    "step",
+    "apply",
+    "forward",
+    "update",
+    "reset",
+    "render",
+    "print",
+    "info",
+    "get",
+    "items",
+    "append",
+    "keys",
+    "values",
+)
 """Names too common to follow: what they bind is found when it is read."""
 
 

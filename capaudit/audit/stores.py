@@ -78,13 +78,16 @@ def owns_buffers(machine: Machine, value: Value, depth: int = 2, *, fresh: bool 
         return False
     for atom in value:
         if isinstance(atom, (Box, Instance)):
-            if any(owns_buffers(machine, cell.value, depth - 1, fresh=fresh) for cell in list(machine.owner_cells(atom).values())):
+            if any(
+                owns_buffers(machine, cell.value, depth - 1, fresh=fresh)
+                for cell in list(machine.owner_cells(atom).values())
+            ):
                 return True
             if isinstance(atom, Instance) and machine.names.is_subclass_of_library(atom.cls, *_MODULES):
                 return True
-        elif isinstance(atom, Object) and atom.path.startswith("torch.nn."):
-            return True
-        elif isinstance(atom, Items) and any(owns_buffers(machine, item, depth - 1, fresh=fresh) for item in atom.items):
+        elif (isinstance(atom, Object) and atom.path.startswith("torch.nn.")) or (
+            isinstance(atom, Items) and any(owns_buffers(machine, item, depth - 1, fresh=fresh) for item in atom.items)
+        ):
             return True
     return False
 
@@ -175,7 +178,10 @@ def _reads_itself(node: ast.AST, name: str) -> bool:
         container = ast.dump(target.value).replace("Store()", "Load()")
         return any(isinstance(inner, ast.Subscript) and ast.dump(inner.value) == container for inner in walk(source))
     node = source or node
-    return any(isinstance(inner, ast.Attribute) and inner.attr == name and isinstance(inner.ctx, ast.Load) for inner in walk(node))
+    return any(
+        isinstance(inner, ast.Attribute) and inner.attr == name and isinstance(inner.ctx, ast.Load)
+        for inner in walk(node)
+    )
 
 
 def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bool) -> None:
@@ -200,8 +206,12 @@ def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool, node: ast.A
     if isinstance(atom, (Items, Sequence)):
         return holds_buffers((atom,)) or (late and holds_buffers(cell.value))
     if isinstance(atom, (Box, Instance)):
-        made_here = atom.tick or (late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call)))
-        return made_here and (owns_buffers(frame.machine, (atom,)) or (late and owns_buffers(frame.machine, cell.value)))
+        made_here = atom.tick or (
+            late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call))
+        )
+        return made_here and (
+            owns_buffers(frame.machine, (atom,)) or (late and owns_buffers(frame.machine, cell.value))
+        )
     if isinstance(atom, Object):
         made_late = late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call))
         return made_late and owns_buffers(frame.machine, (atom,))
@@ -214,7 +224,10 @@ def _add_rebind(
     if any(r.node is node and r.cell is cell for r in frame.context.rebinds):
         return  # a loop's further rounds
     line = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-    if any((getattr(r.node, "lineno", 0), getattr(r.node, "col_offset", 0)) == line and r.cell is cell for r in frame.context.rebinds):
+    if any(
+        (getattr(r.node, "lineno", 0), getattr(r.node, "col_offset", 0)) == line and r.cell is cell
+        for r in frame.context.rebinds
+    ):
         return
     frame.context.rebinds.append(Rebind(cell, frame.module, node, definite, swap, times(frame), source))
 
@@ -245,7 +258,8 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
         node,
         "CAP301",
         "lazy-storage",
-        f"{cell.label} is created on first use; inside a capture it lands in the graph's own memory and every replay creates it again",
+        f"{cell.label} is created on first use; inside a capture it lands in the graph's own memory and every "
+        "replay creates it again",
         confidence=Confidence.POSSIBLE if cell.written_by else Confidence.LIKELY,
         remedy="Create the buffer at construction, or run the captured path once before capturing.",
     )
@@ -293,5 +307,3 @@ def note_exit(frame: Frame) -> None:
 
 def register(frame: Frame, cell: Cell) -> None:
     frame.context.items.setdefault("cells", {})[_written_key(cell)] = cell
-
-

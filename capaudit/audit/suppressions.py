@@ -52,7 +52,15 @@ def apply_suppressions(
         for suppression in group:
             line = suppression.comment.line
             if not suppression.used and any(first <= line <= last for first, last in spans):
-                result.append(comment_finding("CAP902", suppression.module, suppression.comment, "nothing on this statement is rejected for " + ", ".join(suppression.comment.rules), knowledge))
+                result.append(
+                    comment_finding(
+                        "CAP902",
+                        suppression.module,
+                        suppression.comment,
+                        "nothing on this statement is rejected for " + ", ".join(suppression.comment.rules),
+                        knowledge,
+                    )
+                )
     return result
 
 
@@ -62,13 +70,23 @@ def _read(comment: CapauditComment, module: Module, knowledge: Knowledge) -> tup
     for selector in comment.rules:
         rule = knowledge.rule(selector)
         if rule is None:
-            problems.append(comment_finding("CAP902", module, comment, f"{selector!r} is no rule, so the comment suppresses nothing", knowledge))
+            problems.append(
+                comment_finding(
+                    "CAP902", module, comment, f"{selector!r} is no rule, so the comment suppresses nothing", knowledge
+                )
+            )
         else:
             codes.add(rule.code)
     if not comment.rules:
-        problems.append(comment_finding("CAP902", module, comment, "a suppression names its rules: ignore[rule-name] -- reason", knowledge))
+        problems.append(
+            comment_finding(
+                "CAP902", module, comment, "a suppression names its rules: ignore[rule-name] -- reason", knowledge
+            )
+        )
     if comment.reason is None:
-        problems.append(comment_finding("CAP903", module, comment, "a suppression without a reason does not count", knowledge))
+        problems.append(
+            comment_finding("CAP903", module, comment, "a suppression without a reason does not count", knowledge)
+        )
         return None, problems
     first = last = comment.line
     if comment.own_line:
@@ -99,7 +117,9 @@ def comment_finding(code: str, module: Module, comment: CapauditComment, message
 def meta_finding(code: str, name: str, place: Place, message: str, remedy: str) -> Finding:
     """A finding about the audit itself; it makes a run fail like a rejected operation."""
     mark = fingerprint(code, place.file.rpartition("/")[2], message)
-    return Finding(code, name, OwnershipClass.REJECTED, None, place, place, message, Confidence.CERTAIN, "", (), (), remedy, mark)
+    return Finding(
+        code, name, OwnershipClass.REJECTED, None, place, place, message, Confidence.CERTAIN, "", (), (), remedy, mark
+    )
 
 
 def spans(items: Iterable[tuple[str, int, int]]) -> dict[str, list[tuple[int, int]]]:

@@ -100,7 +100,9 @@ def attach_fallbacks(program: Program, results: list[tuple[Entry, Verdicts]], kn
         verdicts.findings.append(_finding(record, context, path, entry.boundary, knowledge))
 
 
-def _keep(best: dict[tuple[object, ...], tuple[OperationRecord, Context]], record: OperationRecord, context: Context) -> None:
+def _keep(
+    best: dict[tuple[object, ...], tuple[OperationRecord, Context]], record: OperationRecord, context: Context
+) -> None:
     place = (record.module.file, *_span(record.node))
     key: tuple[object, ...] = (*place, record.hazard or "")
     old = best.get(key)
@@ -112,7 +114,33 @@ def _keep(best: dict[tuple[object, ...], tuple[OperationRecord, Context]], recor
         best[key] = (record, context)
 
 
-_CODES = tuple(f"CAP{n}" for n in (101, 102, 103, 104, 105, 201, 202, 301, 302, 303, 304, 305, 401, 402, 403, 501, 502, 503, 601, 602, 603, 604))
+_CODES = tuple(
+    f"CAP{n}"
+    for n in (
+        101,
+        102,
+        103,
+        104,
+        105,
+        201,
+        202,
+        301,
+        302,
+        303,
+        304,
+        305,
+        401,
+        402,
+        403,
+        501,
+        502,
+        503,
+        601,
+        602,
+        603,
+        604,
+    )
+)
 
 
 def _span(node: ast.AST) -> tuple[int, int, int, int]:
@@ -128,9 +156,10 @@ def _holder(parents: Iterable[Context], record: OperationRecord, root: Context) 
         function = context.function
         if function is None or context.module is not record.module:
             continue
-        if function.node.lineno <= line <= (function.node.end_lineno or 0):
-            if inner is None or inner.function is None or function.node.lineno > inner.function.node.lineno:
-                inner = context
+        if not function.node.lineno <= line <= (function.node.end_lineno or 0):
+            continue
+        if inner is None or inner.function is None or function.node.lineno > inner.function.node.lineno:
+            inner = context
     return inner or root
 
 
@@ -196,7 +225,7 @@ def _how_often(root: Context, parents: Iterable[Context]) -> dict[Context, int |
 
 
 def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
-    related = ()
+    related: tuple[tuple[Module, ast.AST, str], ...] = ()
     if rebind.cell in root.entry_reads:
         module, node = root.entry_reads[rebind.cell]
         if hasattr(node, "lineno"):
@@ -221,7 +250,9 @@ def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
 
 def place_of(module: Module, node: ast.AST) -> Place:
     line, column, end_line, end_column = _span(node)
-    return Place(module.file, line, _character(module, line, column), end_line, _character(module, end_line, end_column))
+    return Place(
+        module.file, line, _character(module, line, column), end_line, _character(module, end_line, end_column)
+    )
 
 
 def _character(module: Module, line: int, column: int) -> int:
@@ -234,7 +265,9 @@ def _character(module: Module, line: int, column: int) -> int:
     return column + 1
 
 
-def call_path(entry: Entry, context: Context, parents: dict[Context, tuple[Context, ast.AST] | None]) -> tuple[Hop, ...]:
+def call_path(
+    entry: Entry, context: Context, parents: dict[Context, tuple[Context, ast.AST] | None]
+) -> tuple[Hop, ...]:
     hops: list[Hop] = []
     current = context
     while True:
@@ -314,8 +347,6 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="backslashreplace")).hexdigest()[:20]
 
 
-
-
 def statement_of(module: Module, node: ast.AST) -> ast.AST:
     """The innermost statement that holds a node; compound statements count by their header."""
     line, column, *_ = _span(node)
@@ -342,7 +373,8 @@ def statement_of(module: Module, node: ast.AST) -> ast.AST:
 
 def _first_line(statement: ast.stmt) -> int:
     decorators = getattr(statement, "decorator_list", ())
-    return min([statement.lineno, *(d.lineno for d in decorators)])
+    lines: list[int] = [d.lineno for d in decorators]
+    return min([statement.lineno, *lines])
 
 
 def header_end(statement: ast.stmt) -> tuple[int, int]:
@@ -370,9 +402,12 @@ def _unresolved(text: str, module: Module, node: ast.Call, context: Context, bou
         root = root.func if isinstance(root, ast.Call) else root.value
     settle = f"annotate {receiver}"
     function = context.function
-    if isinstance(root, ast.Name) and function is not None and root.id in context.arguments and root.id not in ("self", "cls"):
+    if (
+        isinstance(root, ast.Name)
+        and function is not None
+        and root.id in context.arguments
+        and root.id not in ("self", "cls")
+    ):
         settle = f"annotate parameter {root.id} of {function.qualname}"
     owner = function.owner if function else module.name
     return UnresolvedCall(place_of(module, node), source_text(module, node), receiver, settle, owner, boundary.name)
-
-

@@ -37,9 +37,10 @@ def _warms_before_capture(function: FunctionInfo, capture: int, name: str) -> bo
     for node in walk(function.node):
         if _calls(node, name, own=False) and getattr(node, "lineno", capture) < capture:
             return True
-        if isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] in _SELF_WARMING:
-            if any(dotted_text(argument).rpartition(".")[2] == name for argument in node.args):
-                return True
+        if not isinstance(node, ast.Call) or dotted_text(node.func).rpartition(".")[2] not in _SELF_WARMING:
+            continue
+        if any(dotted_text(argument).rpartition(".")[2] == name for argument in node.args):
+            return True
     return False
 
 

@@ -55,7 +55,7 @@ class Program:
         if cached is None:
             cached = frozenset(name.partition(".")[0] for name in self.modules)
             self.__dict__["_tops"] = cached
-        return cached  # type: ignore[no-any-return]
+        return cached
 
     def function_of_node(self, node: ast.AST) -> FunctionInfo | None:
         return self._functions_by_node.get(id(node))
@@ -159,9 +159,7 @@ def _calls_with_owner(
     yield from found
 
 
-def build_program(
-    roots: tuple[Path, ...], working_directory: Path, exclude: tuple[str, ...] = ()
-) -> Program:
+def build_program(roots: tuple[Path, ...], working_directory: Path, exclude: tuple[str, ...] = ()) -> Program:
     """Index every Python file under ``roots``.
 
     Errors: ``InputError`` for a root that does not exist. A file that cannot be read or parsed is
@@ -259,8 +257,8 @@ def _collect_body(module: Module, body: Iterable[ast.stmt], cls: ClassInfo | Non
                     else:
                         _import_table(module, cls)[alias.asname or alias.name] = ImportedName(source, alias.name)
             case ast.Assign():
-                for target in node.targets:
-                    _collect_binding(module, cls, target, node.value)
+                for assigned in node.targets:
+                    _collect_binding(module, cls, assigned, node.value)
             case ast.AnnAssign() if isinstance(node.target, ast.Name):
                 table = cls.annotations if cls else module.annotations
                 table[node.target.id] = node.annotation

@@ -17,7 +17,19 @@ from capaudit.model import InputError
 from capaudit.program.symbols import Unparsable
 
 _SKIPPED_FOLDERS = frozenset(
-    {".git", ".hg", ".svn", ".tox", ".nox", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache"}
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".tox",
+        ".nox",
+        ".venv",
+        "venv",
+        "node_modules",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+    }
 )
 _DIGITS = re.compile(r"\b0?[xob]?[0-9a-fA-F_]{3500,}\b")
 _NESTING_CAP = 400
@@ -93,7 +105,9 @@ def parse_source(data: bytes, shown: str) -> tuple[str, ast.Module] | Unparsable
     except ValueError as error:
         return Unparsable(shown, 1, 1, f"is not valid Python: {error}")
     if _too_deep(tree, text) or _huge_number(text):
-        return Unparsable(shown, 1, 1, f"nests more than {_NESTING_CAP} levels deep, or spells a number of thousands of digits")
+        return Unparsable(
+            shown, 1, 1, f"nests more than {_NESTING_CAP} levels deep, or spells a number of thousands of digits"
+        )
     return text, tree
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from capaudit.program.walking import BodyFacts
 
-type_checking_names = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING"})
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -26,7 +25,7 @@ class Unparsable:
 
 @dataclass(frozen=True, slots=True)
 class ImportedName:
-    """``import a.b as c`` binds ``c`` to module ``a.b``; ``from a import b`` binds ``b`` to attribute ``b`` of ``a``."""
+    """``import a.b as c`` binds ``c`` to module ``a.b``; ``from a import b`` binds ``b`` to ``a``'s attribute ``b``."""
 
     module: str
     attribute: str | None

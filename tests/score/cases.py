@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class CaseScore:
-    """One program's outcome; ``place`` says that a finding stands on an expected line, ``kind`` that its hazard fits."""
+    """One program's outcome; ``place``: a finding stands on an expected line, ``kind``: its hazard fits."""
 
     file: str
     kind: str
@@ -96,7 +96,8 @@ def main() -> int:
     faulty = [s for s in scores if not s.safe]
     safe = [s for s in scores if s.safe]
     print(
-        f"faulty: {sum(s.right for s in faulty)} of {len(faulty)} right, {sum(s.place for s in faulty)} on an expected line; "
+        f"faulty: {sum(s.right for s in faulty)} of {len(faulty)} right, {sum(s.place for s in faulty)} on an "
+        "expected line; "
         f"safe: {sum(s.right for s in safe)} of {len(safe)} silent"
     )
     return 0

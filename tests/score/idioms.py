@@ -17,6 +17,23 @@ from pathlib import Path
 
 from capaudit.audit import AuditOptions, audit
 
+_KERNELS = """import warp as wp
+
+
+@wp.kernel
+def k(a: wp.array(dtype=float), b: wp.array(dtype=float)):
+    i = wp.tid()
+    b[i] = 2.0 * a[i]
+
+
+@wp.kernel
+def kr(seed: int, b: wp.array(dtype=float)):
+    i = wp.tid()
+    b[i] = wp.randf(wp.rand_init(seed, i))
+
+
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -39,16 +56,17 @@ def program_of(prelude: str, setup: str, body: str) -> str:
     local = _bound_names(step) | {"self"}
     _Attributes(names - set(), keep=set()).visit(first)
     _Attributes(names - (_assigned_first(step) & local), keep=set()).visit(step)
-    kernel = "import warp as wp\n\n\n@wp.kernel\ndef k(a: wp.array(dtype=float), b: wp.array(dtype=float)):\n    i = wp.tid()\n    b[i] = 2.0 * a[i]\n\n\n@wp.kernel\ndef kr(seed: int, b: wp.array(dtype=float)):\n    i = wp.tid()\n    b[i] = wp.randf(wp.rand_init(seed, i))\n\n\n"
     needs_kernel = "kmod" in setup
     constructor = "\n".join("        " + line for line in ast.unparse(first).splitlines())
     stepped = "\n".join("        " + line for line in ast.unparse(step).splitlines())
     if needs_kernel:
-        constructor = constructor.replace("import kmod, numpy as np", "import numpy as np").replace("import kmod", "pass")
+        constructor = constructor.replace("import kmod, numpy as np", "import numpy as np").replace(
+            "import kmod", "pass"
+        )
         constructor = constructor.replace("kmod.kr", "kr").replace("kmod.k", "k")
     return (
         "import torch\n"
-        + (kernel if needs_kernel else "")
+        + (_KERNELS if needs_kernel else "")
         + "\n\nclass Idiom:\n    def __init__(self):\n"
         + (constructor or "        pass")
         + "\n\n    def step(self):\n"
@@ -98,7 +116,10 @@ class _Attributes(ast.NodeTransformer):
         if node.name not in self.names:
             return node
         store = ast.Attribute(ast.Name("self", ast.Load()), node.name, ast.Store())
-        return [node, ast.fix_missing_locations(ast.Assign([store], ast.Name(node.name, ast.Load()), lineno=node.lineno))]
+        return [
+            node,
+            ast.fix_missing_locations(ast.Assign([store], ast.Name(node.name, ast.Load()), lineno=node.lineno)),
+        ]
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         local = {a.arg for a in node.args.args}
@@ -138,7 +159,10 @@ def main() -> int:
     scores = score_file(arguments.file)
     for score in scores:
         if not score.right or arguments.verbose:
-            print(f"{'right' if score.right else 'WRONG'}  {score.name}: expected {score.expected}; found {list(score.findings)}")
+            print(
+                f"{'right' if score.right else 'WRONG'}  {score.name}: expected {score.expected}; found "
+                f"{list(score.findings)}"
+            )
     right = sum(score.right for score in scores)
     print(f"{right} of {len(scores)} right ({100 * right / max(len(scores), 1):.1f} %)")
     return 0

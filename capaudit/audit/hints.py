@@ -64,7 +64,7 @@ _TENSORS = {
 }
 _LISTS = {"list", "List", "Sequence", "MutableSequence", "Collection", "deque", "Deque", "tuple", "Tuple"}
 _SETS = {"set", "frozenset", "Set", "FrozenSet", "AbstractSet"}
-_ITERATORS = {"Iterator", "Iterable", "Generator", "AsyncIterator", "Iterable", "Reversible", "KeysView", "ValuesView"}
+_ITERATORS = {"Iterator", "Iterable", "Generator", "AsyncIterator", "Reversible", "KeysView", "ValuesView"}
 _MAPPINGS = {"dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict", "DefaultDict", "ItemsView"}
 _WRAPPERS = {"Optional", "Final", "ClassVar", "Annotated", "Required", "NotRequired", "ReadOnly", "Concatenate"}
 _OPAQUE = {"Any", "object", "Hashable", "Never", "NoReturn"}
@@ -82,7 +82,7 @@ def annotation_value(machine: Machine, module: Module, node: ast.expr | None, fu
         machine.memo[key] = NOTHING
         cached = _read(machine, module, node, function.cls if function else None, 0)
         machine.memo[key] = cached
-    return cached  # type: ignore[no-any-return]
+    return cached
 
 
 def _read(machine: Machine, module: Module, node: ast.expr, cls: ClassInfo | None, depth: int) -> Value:
@@ -170,7 +170,7 @@ def _plain(machine: Machine, module: Module, node: ast.expr, cls: ClassInfo | No
             for keyword in value.keywords:
                 if keyword.arg == "bound":
                     return _read(machine, symbol.module, keyword.value, cls, depth + 1)
-            constraints = [a for a in value.args[1:]]
+            constraints = value.args[1:]
             return join_all(_read(machine, symbol.module, a, cls, depth + 1) for a in constraints) or unknown
         if isinstance(value, ast.Call) and _last(value.func) == "NewType" and len(value.args) == 2:
             return _read(machine, symbol.module, value.args[1], cls, depth + 1)
@@ -191,7 +191,7 @@ def class_value(machine: Machine, cls: ClassInfo) -> Value:
 
 
 def _external(machine: Machine, path: str, name: str) -> Value:
-    if path in _SCALARS or name in _SCALARS and "." not in path:
+    if path in _SCALARS or (name in _SCALARS and "." not in path):
         return host(name)
     if path in _TENSORS:
         return (tensor("cuda", sure=False, element=_element(name)),)
@@ -234,10 +234,12 @@ def _described_classes(machine: Machine) -> frozenset[str]:
     found = machine.memo.get("described-classes")
     if found is None:
         found = frozenset(
-            owner for name in machine.knowledge.operations if (owner := name.rpartition(".")[0]).rpartition(".")[2][:1].isupper()
+            owner
+            for name in machine.knowledge.operations
+            if (owner := name.rpartition(".")[0]).rpartition(".")[2][:1].isupper()
         )
         machine.memo["described-classes"] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _element(name: str) -> str | None:
@@ -287,9 +289,6 @@ def isinstance_kinds(frame: Frame, node: ast.expr) -> list[Any]:
     return found
 
 
-_HOST_NAMES = {"int", "float", "bool", "str", "bytes", "complex", "numbers.Number", "numbers.Real", "numbers.Integral"}
-
-
 def is_instance(frame: Frame, atom: Atom, kinds: list[Any]) -> bool | None:
     """Whether an alternative passes an ``isinstance`` test; ``None`` when that is not known."""
     if atom is UNKNOWN or "?" in kinds or not kinds or "object" in kinds:
@@ -329,7 +328,9 @@ def is_instance(frame: Frame, atom: Atom, kinds: list[Any]) -> bool | None:
         case Mapping() | Record():
             return bool(names & {"dict", "collections.abc.Mapping", "typing.Mapping"}) or None
         case Function():
-            return bool(names & {"types.FunctionType", "types.MethodType", "collections.abc.Callable", "typing.Callable"})
+            return bool(
+                names & {"types.FunctionType", "types.MethodType", "collections.abc.Callable", "typing.Callable"}
+            )
         case ClassRef():
             return "type" in names
         case Instance():
@@ -349,7 +350,9 @@ def _instance_of(frame: Frame, atom: Instance, classes: list[ClassInfo], names: 
         return True
     if atom.site is None and any(atom.cls in known.mro(cls) for cls in classes):
         return None
-    if any(known.external_bases(cls) for cls in classes) and any("Protocol" in p for c in classes for p in known.external_bases(c)):
+    if any(known.external_bases(cls) for cls in classes) and any(
+        "Protocol" in p for c in classes for p in known.external_bases(c)
+    ):
         return None
     if names and known.external_bases(atom.cls):
         return None
