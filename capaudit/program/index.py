@@ -210,18 +210,24 @@ _SOURCE_ROOTS = ("src", "source", "lib", "python", "scripts", "examples", "tests
 
 
 def _import_base(folder: Path, root: Path, packages: dict[Path, bool]) -> Path:
+    """The folder that imports start from: above the outermost package, namespace folders inside it included."""
+    base: Path | None = None
     current = folder
-    if not _is_package(current, packages):
-        # A namespace folder inside a package belongs to it, unless it is where another source tree begins.
+    while True:
+        while _is_package(current, packages) and current.parent != current:
+            current = base = current.parent
+        # A folder without __init__ between packages is a namespace, unless another source tree begins there.
         gap = current
-        while gap != root and not _is_package(gap, packages) and gap.name not in _SOURCE_ROOTS:
+        for _ in range(2):
+            if gap.name in _SOURCE_ROOTS or gap.parent == gap or _is_package(gap, packages):
+                break
             gap = gap.parent
-        if not _is_package(gap, packages):
-            return root if not _is_package(root, packages) else root.parent
+        if not _is_package(gap, packages) or (base is None and not gap.is_relative_to(root)):
+            break
         current = gap
-    while _is_package(current, packages) and current.parent != current:
-        current = current.parent
-    return current
+    if base is not None:
+        return base
+    return root if not _is_package(root, packages) else root.parent
 
 
 def _is_package(folder: Path, packages: dict[Path, bool]) -> bool:
