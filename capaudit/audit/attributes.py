@@ -315,6 +315,8 @@ def _tensor_attribute(atom: Tensor, name: str) -> Value:
         return (like(atom, storage="other"), NONE)
     if name in _TENSOR_HOST:
         return host(_TENSOR_HOST[name])
+    if name.startswith("_") and not name.startswith("__"):
+        return NOTHING  # no tensor has it: the value is something else on the path that asks
     return (bound(f"torch.Tensor.{name}", atom),)
 
 
@@ -441,7 +443,7 @@ def note_private(frame: Frame, atom: Atom, name: str, node: ast.AST) -> None:
         owner = atom.path
     elif isinstance(atom, WarpArray):
         owner = "warp.array"
-    if f"{owner}.{name}" in frame.machine.knowledge.operations:
+    if f"{owner}.{name}" in _described_prefixes(frame.machine):
         return
     if owner.partition(".")[0] in ("", "builtins", "types", "contextlib") or frame.machine.program.owns_package(owner):
         return
@@ -454,6 +456,15 @@ def note_private(frame: Frame, atom: Atom, name: str, node: ast.AST) -> None:
         confidence=Confidence.LIKELY,
         subject=node if isinstance(node, ast.expr) else None,
     )
+
+
+def _described_prefixes(machine: Machine) -> frozenset[str]:
+    """Names that the tables describe, and the modules and classes above them."""
+    found = machine.memo.get("described-prefixes")
+    if found is None:
+        found = frozenset(prefix for name in machine.knowledge.operations for prefix in (name, name.rpartition(".")[0]))
+        machine.memo["described-prefixes"] = found
+    return found
 
 
 def kernel_or_function(machine: Machine, info: FunctionInfo) -> Value | None:

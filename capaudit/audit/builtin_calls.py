@@ -172,11 +172,9 @@ def _note_private(frame: Frame, target: Value, name: str, node: ast.expr) -> Non
 def _any_attribute(frame: Frame, atom: Atom, node: ast.expr) -> Value:
     if isinstance(atom, Instance):
         result: Value = NOTHING
+        instances.ensure_constructed(frame, atom)
         for cell in list(frame.machine.owner_cells(atom).values()):
-            result = join(result, stores.read_cell(frame, cell, node))
-        if not result:
-            instances.ensure_constructed(frame, atom)
-            for cell in list(frame.machine.owner_cells(atom).values()):
+            if not cell.name.startswith("_"):  # a computed name asks for what the class offers, not for its internals
                 result = join(result, stores.read_cell(frame, cell, node))
         return result or unknown
     return unknown
@@ -297,6 +295,18 @@ def _dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     if arguments.keyword_star:
         frame.machine.join_cell(frame.machine.cell(target, "*"), arguments.keyword_star)
     return (target,)
+
+
+def _default_dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit.frame import Arguments as Made
+
+    made = _dict(frame, Made(arguments.positional[1:], arguments.keywords), node)
+    factory = _first(arguments)
+    if factory and factory != none:
+        entry = frame.call(factory, Made(), node)
+        for atom in made:
+            frame.machine.join_cell(frame.machine.cell(atom, "*"), entry)
+    return made
 
 
 def _enumerate(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
@@ -554,6 +564,8 @@ def _compiled(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | Non
     from capaudit.audit import expressions
 
     callees = _vmapped(frame, arguments, node)
+    if arguments.keywords.get("backend") == const("eager"):
+        return callees
     return (library_object("torch.compile", expressions.site(frame, node), frozenset(), callees),) if callees else None
 
 
@@ -677,7 +689,7 @@ _HANDLERS: dict[str, Any] = {
     "builtins.frozenset": _listing("set"),
     "collections.deque": _listing("list"),
     "collections.OrderedDict": _dict,
-    "collections.defaultdict": lambda f, a, n: _dict(f, _without_factory(a), n),
+    "collections.defaultdict": _default_dict,
     "builtins.dict": _dict,
     "builtins.enumerate": _enumerate,
     "builtins.zip": _zip,
@@ -722,12 +734,6 @@ _HANDLERS: dict[str, Any] = {
     "torch.set_default_device": _default_device,
     "torch.cuda.is_current_stream_capturing": _capturing,
 }
-
-
-def _without_factory(arguments: Arguments) -> Arguments:
-    from capaudit.audit.frame import Arguments as Made
-
-    return Made(arguments.positional[1:], arguments.keywords)
 
 
 def _each(frame: Frame, arguments: Arguments, node: ast.expr) -> list[Value]:

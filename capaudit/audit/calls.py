@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from capaudit.audit import (
     attributes,
     builtin_calls,
+    conditions,
     hazards,
     hints,
     instances,
@@ -151,7 +152,10 @@ def call_value(frame: Frame, callee: Value, arguments: Arguments, node: ast.expr
     resolved = False
     # Each alternative writes the cells of its own class: together they write what any reader reads.
     followed = 0
+    made = {atom.cls for atom in callee if isinstance(atom, Instance)}
     for atom in callee:
+        if isinstance(atom, ClassRef) and atom.cls in made:
+            continue  # set-up code replaced the class by its object before anybody calls it
         if isinstance(atom, Function) and not frame.tick:
             followed += 1
             if followed > _MOST_COLD_CALLEES:
@@ -262,6 +266,10 @@ def call_instance(frame: Frame, atom: Instance, arguments: Arguments, node: ast.
     for sub in machine.names.subclasses(atom.cls) if atom.site is None else ():
         if machine.names.method(sub, "__call__") or machine.names.method(sub, "forward"):
             return call_instance(frame, instance(sub), arguments, node)
+    if any(
+        base.startswith("torch.nn.") and base != "torch.nn.Module" for base in machine.names.external_bases(atom.cls)
+    ):
+        return libraries.module_result(frame, arguments, node)
     return None
 
 
@@ -632,9 +640,15 @@ def format_value(frame: Frame, value: Value, node: ast.AST, subject: ast.expr | 
     """Formatting reads values: of tensors from the device, of objects through ``__format__``/``__str__``."""
     hazards.host_read(frame, value, node, "formatting a tensor prints its value", subject, "python.format")
     for atom in value:
-        if isinstance(atom, Items):
-            for item in atom.items:
-                format_value(frame, item, node, subject)
+        if isinstance(atom, (Items, Box, Sequence, Mapping, Record)) and conditions.contains_device(frame, atom):
+            frame.reject(
+                node,
+                "CAP101",
+                "python.format",
+                "formatting a container prints the tensors in it, which reads their values",
+                confidence=Confidence.LIKELY,
+                subject=subject,
+            )
         elif isinstance(atom, Instance):
             for name in ("__format__", "__str__", "__repr__"):
                 if call_dunder(frame, atom, name, [host("str")] if name == "__format__" else [], node) is not None:

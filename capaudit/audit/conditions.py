@@ -257,7 +257,7 @@ def named_device(atom: Atom) -> str | None:
 
 _WORDS: dict[str, Callable[[Frame, Atom], bool | None]] = {
     "device": lambda f, a: a.device == "cuda" if isinstance(a, (Tensor, WarpArray)) else False,
-    "cpu": lambda f, a: a.device == "cpu" if isinstance(a, Tensor) else False,
+    "cpu": lambda f, a: a.device == "cpu" if isinstance(a, (Tensor, WarpArray)) else False,
     "cpu-tensor": _tensor(lambda t: t.device == "cpu"),
     "pinned": _tensor(lambda t: t.device == "cpu" and t.pinned),
     "pageable": _tensor(lambda t: t.device == "cpu" and not t.pinned),

@@ -7,11 +7,13 @@ program is read for it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from capaudit.audit.contexts import OperationRecord
 from capaudit.model import Confidence, OwnershipClass
 from capaudit.program import FunctionInfo, Program, walk
+from capaudit.program.locating import functions_with
 from capaudit.program.symbols import dotted_text
 
 _GRAPH_CALLS = {
@@ -25,17 +27,17 @@ _GRAPH_CALLS = {
 }
 MESSAGE = "a broad handler around capture or replay goes on in eager mode, and nothing counts or names the reason"
 _BROAD = {"Exception", "BaseException", "RuntimeError"}
-_HINTS = ("replay", "capture", "CUDAGraph", "cuda.graph")
+_HINT = re.compile(
+    r"\.replay\(|capture_(?:launch|begin|end)\(|ScopedCapture\(|CUDAGraph\(|cuda\.graph\(|make_graphed_callables\(|self\.\w*capture\w*\("
+)
 
 
 def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, OperationRecord]]:
     """Yield every silent handler with the function that it stands in."""
-    for module in program.modules.values():
-        if not any(hint in module.source for hint in _HINTS) or (
-            "except" not in module.source and "suppress" not in module.source
-        ):
+    for module in program.productive:
+        if "except" not in module.source and "suppress" not in module.source:
             continue
-        for function in module.all_functions:
+        for function in dict.fromkeys(found for found, _, _ in functions_with(module, _HINT)):
             for node in _own_nodes(function.node):
                 for place in _silent(node):
                     yield (

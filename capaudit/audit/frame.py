@@ -16,6 +16,7 @@ from capaudit.audit.machine import Machine
 from capaudit.audit.values import (
     NOTHING,
     UNKNOWN,
+    Box,
     Const,
     Host,
     Tensor,
@@ -325,7 +326,7 @@ def _run_annotated(frame: Frame, node: ast.AnnAssign) -> None:
         return
     value = frame.evaluate(node.value)
     annotated = hints.annotation_value(frame.machine, frame.module, node.annotation, frame.function)
-    if isinstance(node.target, ast.Attribute) and value == none:
+    if isinstance(node.target, ast.Attribute) and (value == none or all(isinstance(a, Box) for a in value)):
         for atom in frame.evaluate(node.target.value):
             frame.machine.memo.setdefault(("declared", atom, node.target.attr), annotated)
     assignments.assign(frame, node.target, hints.refine(value, annotated), node.value)

@@ -355,7 +355,7 @@ def judge(
         if match is Match.NO:
             continue
         if case.hazard is not None:
-            _reject(frame, operation, case, form, target, node, place, match)
+            _reject(frame, operation, case, form, target, node, place, match, index)
         if match is Match.ALL:
             if case.hazard is None:
                 _accept(frame, form, target, index, value, place)
@@ -388,8 +388,11 @@ def _reject(
     node: ast.Subscript,
     place: ast.AST,
     match: Match,
+    index: Value,
 ) -> None:
     sure = match is Match.ALL and target.sure
+    parts = components(index, node.slice) if match is not Match.ALL else []
+    blind = any(isinstance(c.atom, Tensor) and guessed_element(c) is None for part in parts for c in part)
     text = " ".join(ast.unparse(node).split())
     frame.reject(
         place,
@@ -397,7 +400,7 @@ def _reject(
         form,
         f"{text if len(text) <= 60 else text[:57] + '...'}: {case.why or operation.why}",
         remedy=case.remedy or operation.remedy,
-        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE if blind else Confidence.LIKELY,
         subject=node.slice if not isinstance(node.slice, (ast.Tuple, ast.Slice)) else node.value,
     )
 

@@ -58,6 +58,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
     value = stores.read_cell(frame, cell, node)
     if len(value) == 1 and isinstance(value[0], Box) and not value[0].tick:
         fill_empty(frame, atom, name, value[0])
+        if all(cell.value in (NOTHING, unknown) for cell in machine.owner_cells(value[0]).values()):
+            value = join(value, machine.memo.get(("declared", atom, name), NOTHING))
     if atom.site is None:
         for other in _constructed(machine, atom.cls):
             inner = machine.existing_cell(other, name)
@@ -151,9 +153,7 @@ def _library_member(machine: Machine, atom: Instance, name: str) -> Value:
     last = [base.rpartition(".")[2] for base in external]
     if name in ("_replace", "_asdict", "_fields") and "NamedTuple" in last:
         return (bound(f"typing.NamedTuple.{name}", atom),)
-    if name in _MODULE_METHODS and any(
-        base in ("torch.nn.Module", "torch.nn.modules.module.Module") for base in external
-    ):
+    if name in _MODULE_METHODS and any(base.startswith("torch.nn.") for base in external):
         return (bound(f"torch.nn.Module.{name}", atom),)
     if name in ("value", "name") and any(base in ("Enum", "IntEnum", "StrEnum") for base in last):
         return host("any")

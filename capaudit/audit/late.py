@@ -8,7 +8,6 @@ functions that may do that are evaluated once more as code that runs after captu
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from capaudit.audit import calls
@@ -18,6 +17,7 @@ from capaudit.audit.machine import Machine
 from capaudit.audit.values import Box, Instance, instance
 from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo
+from capaudit.program.locating import functions_with
 
 _MOST_FUNCTIONS = 150
 _SETUP_PREFIXES = (
@@ -127,25 +127,16 @@ def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
     return sorted(found, key=lambda f: (f.module.file, f.line, order[f]))
 
 
-def _stores_index(machine: Machine) -> dict[str, list[FunctionInfo]]:
+def _stores_index(machine: Machine) -> dict[str, dict[FunctionInfo, None]]:
     """Attribute names to the functions that bind them; the empty name for ``setattr`` and ``resize_``."""
-    index: dict[str, list[FunctionInfo]] | None = machine.memo.get("stores-index")
+    index: dict[str, dict[FunctionInfo, None]] | None = machine.memo.get("stores-index")
     if index is not None:
         return index
     index = {}
     for module in machine.program.modules.values():
-        starts = [f.line for f in module.all_functions]
-        line, position = 1, 0
-        for match in _STORE.finditer(module.source):
-            line += module.source.count("\n", position, match.start())
-            position = match.start()
-            for i in range(bisect_right(starts, line) - 1, -1, -1):
-                function = module.all_functions[i]
-                if function.line <= line <= (function.node.end_lineno or 0):
-                    name = "" if match[2] else ENTRY if match[3] else match[1]
-                    if function not in index.setdefault(name, []):
-                        index[name].append(function)
-                    break
+        for function, _, match in functions_with(module, _STORE):
+            name = "" if match[2] else ENTRY if match[3] else match[1]
+            index.setdefault(name, {})[function] = None
     machine.memo["stores-index"] = index
     return index
 

@@ -197,12 +197,12 @@ def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr
                 frame.call((inner,), arguments, node)
     if operation is None:
         if atom.path.startswith("torch.nn."):
-            return _module_result(frame, arguments, node)
+            return module_result(frame, arguments, node)
         return None
     return apply(frame, Call(operation, path, atom, arguments, node))
 
 
-def _module_result(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+def module_result(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     tensors = results.gather(frame, arguments.values())
     frame.record(node, "torch.nn.Module.__call__")
     device = "cuda" if not tensors or any(t.device == "cuda" for t in tensors) else "cpu"

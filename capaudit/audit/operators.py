@@ -267,7 +267,7 @@ def _identity(op: ast.cmpop, left: Value, right: Value) -> Value:
             return const(isinstance(op, ast.Is))
         if not maybe_none:
             return const(isinstance(op, ast.IsNot))
-    return host("bool", taint_of(left))
+    return host("bool")
 
 
 def _may_be_none(atom: Atom) -> bool:

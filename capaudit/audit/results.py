@@ -509,6 +509,8 @@ def _launch(frame: Frame, made: Call) -> None:
     for name in ("inputs", "outputs", "dim"):
         for atom in made.lookup(name) or NOTHING:
             hazards.frozen_operand(frame, atom, made.node, "a kernel is launched")
+    if isinstance(made.receiver, WarpArray) and made.receiver.device == "cpu":
+        return
     kind = conditions.capture_kind(frame)
     stream = made.lookup("stream")
     if kind == "torch" and not frame.flag("warp-stream") and (stream is None or stream == none):

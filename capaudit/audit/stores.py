@@ -194,10 +194,10 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
                 continue
             exchanged = swap or isinstance(storage, Cell)
             source = storage if isinstance(storage, Cell) and not swap else None
-            _add_rebind(frame, cell, node, storage == "fresh" or exchanged, exchanged, source)
+            _add_rebind(frame, cell, node, _reads_itself(node, cell.name) or exchanged, exchanged, source)
             return
         if swap or _is_new_holder(frame, atom, cell, late, node):
-            _add_rebind(frame, cell, node, not late, swap)
+            _add_rebind(frame, cell, node, not late and _reads_itself(node, cell.name), swap)
             return
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from capaudit.audit.boundaries import Entry
 from capaudit.program import FunctionInfo, Program, walk
+from capaudit.program.locating import functions_with
 from capaudit.program.symbols import dotted_text
 
-_CAPTURES = ("cuda.graph", "ScopedCapture", "capture_begin", "make_graphed_callables")
+_CAPTURE = re.compile(r"cuda\.graph\(|ScopedCapture\(|capture_begin\(|make_graphed_callables\(")
 _SELF_WARMING = ("make_graphed_callables",)  # it runs the callable a few times itself
 
 
@@ -25,12 +27,11 @@ def entry_is_warm(capturing: list[tuple[FunctionInfo, int]], entry: Entry) -> bo
 
 def capturing_functions(program: Program) -> list[tuple[FunctionInfo, int]]:
     """Functions that begin a capture, each with the line of the first."""
-    found: list[tuple[FunctionInfo, int]] = []
+    first: dict[FunctionInfo, int] = {}
     for module in program.modules.values():
-        if any(text in module.source for text in _CAPTURES):
-            lines = ((function, _capture_line(function)) for function in module.all_functions)
-            found.extend((function, line) for function, line in lines if line is not None)
-    return found
+        for function, line, _ in functions_with(module, _CAPTURE):
+            first.setdefault(function, line)
+    return list(first.items())
 
 
 def _warms_before_capture(function: FunctionInfo, capture: int, name: str) -> bool:
@@ -42,15 +43,6 @@ def _warms_before_capture(function: FunctionInfo, capture: int, name: str) -> bo
         if any(dotted_text(argument).rpartition(".")[2] == name for argument in node.args):
             return True
     return False
-
-
-def _capture_line(function: FunctionInfo) -> int | None:
-    lines = [
-        node.lineno
-        for node in walk(function.node)
-        if isinstance(node, ast.Call) and dotted_text(node.func).endswith(_CAPTURES)
-    ]
-    return min(lines) if lines else None
 
 
 def _calls(node: ast.AST, name: str, own: bool) -> bool:

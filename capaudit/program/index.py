@@ -97,15 +97,17 @@ class Program:
     def calls_to(self, name: str, package: str = "") -> Iterator[tuple[Module, ast.Call, FunctionInfo | None]]:
         """Calls whose callee's last part, or whose first argument in ``partial(...)``, is ``name``.
 
-        Aliases (``from m import C as D``) count. With ``package``, test modules are left out and other
-        packages come last.
+        Aliases (``from m import C as D``) count, test modules do not. With ``package``, other packages come last.
         """
-        modules = list(self.modules.values())
+        modules = self.productive
         if package:
-            modules = [m for m in modules if not _is_test(m)]
-            modules.sort(key=lambda m: m.name.partition(".")[0] != package)
+            modules = sorted(modules, key=lambda m: m.name.partition(".")[0] != package)
         for module in modules:
-            if name not in module.source:
+            source = module.source
+            if name not in source:
+                continue
+            aliased = any(imported.attribute == name and alias != name for alias, imported in module.imports.items())
+            if not aliased and f"{name}(" not in source and not ("partial(" in source and name in source):
                 continue
             table = self._module_calls(module)
             for call, function in table.get(name, ()):
@@ -114,6 +116,16 @@ class Program:
                 if imported.attribute == name and alias != name:
                     for call, function in table.get(alias, ()):
                         yield module, call, function
+
+    @property
+    def productive(self) -> list[Module]:
+        """Modules whose calls say how the program is used; tests say how it is tested, and count among themselves."""
+        cached = self.__dict__.get("_productive_modules")
+        if cached is None:
+            every = list(self.modules.values())
+            cached = [m for m in every if not _is_test(m)] or every
+            self.__dict__["_productive_modules"] = cached
+        return cached
 
     def _module_calls(self, module: Module) -> dict[str, list[tuple[ast.Call, FunctionInfo | None]]]:
         table = self._calls.get(module.name)
