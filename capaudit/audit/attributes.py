@@ -271,7 +271,7 @@ def read_atom(frame: Frame, atom: Atom, name: str, node: ast.expr) -> Value:
                 return host("any")
             return (bound(f"numpy.ndarray.{name}", atom),)
         case Object():
-            return object_attribute(frame, atom, name)
+            return object_attribute(frame, atom, name, node)
         case Box() | Record() | Mapping() | Sequence() | Items():
             return container_attribute(atom, name)
         case Const() if atom is NONE:
@@ -360,7 +360,7 @@ def library_attribute(frame: Frame, atom: Library, name: str) -> Value:
     return (library(path),)
 
 
-def object_attribute(frame: Frame, atom: Object, name: str) -> Value:
+def object_attribute(frame: Frame, atom: Object, name: str, node: ast.expr) -> Value:
     if atom.path in ("torch.device", "warp.Device"):
         if name == "type":
             flag = next((f for f in ("cuda", "cpu") if f in atom.flags), None)
@@ -377,6 +377,9 @@ def object_attribute(frame: Frame, atom: Object, name: str) -> Value:
         return stores.read_cell(frame, cell, None)
     path = f"{atom.path}.{name}"
     operation = frame.machine.knowledge.operation(path)
+    if operation is not None and operation.kind == "attribute" and operation.hazard is not None:
+        frame.reject(node, operation.hazard, path, f"{name}: {operation.why}", remedy=operation.remedy, subject=node)
+        return host("any")
     if operation is not None and operation.result.kind in ("tensor", "like", "factory") and not operation.params:
         return (tensor("cuda", sure=False, storage="other"),)
     if atom.path.startswith("torch.nn.") and name in (

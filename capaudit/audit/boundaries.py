@@ -225,8 +225,10 @@ def _make_entry(
     if cls is not None and function.cls is not cls:
         path = f"{cls.module.name}:{cls.qualname}.{function.name}"
     line = region.lineno if region is not None else function.line
+    # Several captures may stand in one function: the line keeps their reports apart.
+    shown = f"{path}:{line}" if region is not None else path
     boundary = Boundary(
-        label or path, path, kind or inferred_capture(function.module), origin, function.module.file, line
+        label or shown, path, kind or inferred_capture(function.module), origin, function.module.file, line
     )
     return Entry(boundary, function, cls, region)
 

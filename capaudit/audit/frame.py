@@ -19,6 +19,8 @@ from capaudit.audit.values import (
     Box,
     Const,
     Host,
+    Instance,
+    Object,
     Tensor,
     Value,
     join,
@@ -303,9 +305,28 @@ def describe(value: Value) -> str:
                 words.append(f"a host {atom.type_name}")
             case _ if atom is UNKNOWN:
                 words.append("not known")
+            case Instance():
+                words.append(f"an object of {atom.cls.name}")
+            case Object():
+                words.append(f"an object of {atom.path}")
             case _:
-                words.append(type(atom).__name__.lower())
+                words.append(_PLAIN.get(type(atom).__name__, "a host value"))
     return " or ".join(dict.fromkeys(words)) or "nothing yet"
+
+
+_PLAIN = {
+    "WarpArray": "a Warp array",
+    "Array": "a NumPy array",
+    "Sequence": "a sequence",
+    "Items": "a tuple",
+    "Box": "a list, dictionary or set",
+    "Mapping": "a dictionary",
+    "Record": "keyword arguments",
+    "Slice": "a slice",
+    "Function": "a function",
+    "ClassRef": "a class",
+    "Partial": "a function with arguments bound",
+}
 
 
 # -- statements ------------------------------------------------------------------------------------------

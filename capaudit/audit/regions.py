@@ -140,6 +140,8 @@ def _run_region(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
 def stream_key(frame: Frame, value: Value) -> Any:
     """What identifies a stream: ``capture``, ``default``, or where it was made; ``None`` when not known."""
     for atom in value:
+        if isinstance(atom, Object) and atom.path == "warp.Stream" and not atom.flags & {"made", "current"}:
+            continue  # whichever stream Warp uses at the moment
         if isinstance(atom, Object) and atom.path.rpartition(".")[2] in ("Stream", "ExternalStream"):
             if "current" in atom.flags:
                 return current_stream(frame)
@@ -173,6 +175,13 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
             return (library_object("torch.cuda.Stream", None, frozenset({"default"})),)
         case "torch.cuda.stream" | "torch.cuda.StreamContext":
             return (library_object("torch.cuda.stream", None, frozenset(), first),)
+        case "warp.Stream":
+            return (library_object("warp.Stream", results.site(frame, node), frozenset({"made"})),)
+        case "warp.stream_from_torch":
+            made = [atom for atom in first if isinstance(atom, Object)]
+            if made and "current" not in made[0].flags and made[0].path == "torch.cuda.Stream":
+                return (library_object("warp.Stream", made[0].site, frozenset({"made"})),)
+            return (library_object("warp.Stream", None, frozenset({"current"})),)
         case "warp.capture_begin":
             external = arguments.keywords.get("external", NOTHING)
             if any(not (isinstance(a, Const) and not a.value) for a in external):
@@ -199,7 +208,7 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
     return None
 
 
-_STREAMS = ("torch.cuda.Stream", "torch.cuda.ExternalStream", "torch.Stream")
+_STREAMS = ("warp.Stream", "torch.cuda.Stream", "torch.cuda.ExternalStream", "torch.Stream")
 _EVENTS = ("torch.cuda.Event", "torch.Event")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import conditions, hazards, operators
+from capaudit.audit import conditions, hazards, operators, regions
 from capaudit.audit.contexts import Cell, Rebind
 from capaudit.audit.values import (
     NONE,
@@ -511,6 +511,9 @@ def _launch(frame: Frame, made: Call) -> None:
             hazards.frozen_operand(frame, atom, made.node, "a kernel is launched")
     if isinstance(made.receiver, WarpArray) and made.receiver.device == "cpu":
         return
+    key = regions.stream_key(frame, made.lookup("stream") or NOTHING)
+    if key not in (None, "capture"):
+        frame.stream_event("work", key, made.node)
     kind = conditions.capture_kind(frame)
     stream = made.lookup("stream")
     if kind == "torch" and not frame.flag("warp-stream") and (stream is None or stream == none):
