@@ -221,8 +221,10 @@ def _stream_method(frame: Frame, name: str, receiver: Atom, argument: Value, nod
     elif name == "wait_event":
         frame.stream_event("await", own, node, _event_key(argument))
     elif name == "record_event":
-        key = _event_key(argument) if argument else results.site(frame, node)
-        frame.stream_event("record", own, node, key)
+        # The call returns the event that it was given, or one of its own: both names mean this record.
+        if argument:
+            frame.stream_event("record", own, node, _event_key(argument))
+        frame.stream_event("record", own, node, results.site(frame, node))
 
 
 def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> None:

@@ -51,4 +51,9 @@ def test_a_pipe_or_a_missing_root_ends_nothing(tmp_path: Path) -> None:
 def test_comments_are_read_from_comments_only() -> None:
     source = 'text = "# capaudit: boundary"\nx = 1  # capaudit: ignore[CAP101, nonzero] -- a reason\n'
     (comment,) = read_comments(source)
-    assert (comment.line, comment.word, comment.rules, comment.reason) == (2, "ignore", ("CAP101", "nonzero"), "a reason")
+    assert (comment.line, comment.word, comment.rules, comment.reason) == (
+        2,
+        "ignore",
+        ("CAP101", "nonzero"),
+        "a reason",
+    )
