@@ -176,7 +176,8 @@ def _any_attribute(frame: Frame, atom: Atom, node: ast.expr) -> Value:
         for cell in list(frame.machine.owner_cells(atom).values()):
             if not cell.name.startswith("_"):  # a computed name asks for what the class offers, not for its internals
                 result = join(result, stores.read_cell(frame, cell, node))
-        return result or unknown
+        # Which attribute it is stays open, so nothing about one of them is sure.
+        return tuple(like(a, dynamic=False, sure=False) if isinstance(a, Tensor) else a for a in result) or unknown
     return unknown
 
 
