@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ def _program(options: AuditOptions) -> Program:
 
 
 def _inside(path: Path, folder: Path) -> bool:
-    return folder.is_dir() and path.absolute().is_relative_to(folder.absolute())
+    return folder.is_dir() and Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))
 
 
 def _audit(options: AuditOptions, started: float) -> Result:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -201,11 +202,12 @@ def build_program(roots: tuple[Path, ...], working_directory: Path, exclude: tup
 
 
 def shown_path(file: Path, working_directory: Path) -> str:
-    """Return a path relative to the working directory with forward slashes where that is possible."""
+    """Return a path relative to the working directory with forward slashes (absolute on another drive)."""
+    absolute = os.path.abspath(file)  # folds ``..``, so that one file has one name
     try:
-        return file.absolute().relative_to(working_directory.absolute()).as_posix()
+        return Path(os.path.relpath(absolute, os.path.abspath(working_directory))).as_posix()
     except ValueError:
-        return file.as_posix()
+        return Path(absolute).as_posix()
 
 
 def _module_name(root: Path, file: Path, packages: dict[Path, bool]) -> str:

@@ -43,7 +43,7 @@ def find_sources(roots: tuple[Path, ...], exclude: tuple[str, ...] = ()) -> list
     """
     found: dict[Path, Path] = {}
     for root in roots:
-        root = root.absolute()
+        root = Path(os.path.abspath(root))
         if root.is_file():
             found.setdefault(root, root.parent)
             continue
