@@ -23,6 +23,7 @@ from capaudit.audit.values import (
     Value,
     WarpArray,
     class_ref,
+    const,
     host,
     instance,
     join,
@@ -117,7 +118,7 @@ def write_attribute(
                 return
             hook = machine.names.method(atom.cls, "__setattr__")
             if hook is not None and not _plain_hook(hook.owner):
-                calls.call_function(frame, hook, atom, [calls.const_text(name), value], place)
+                calls.call_function(frame, hook, atom, [const(name), value], place)
             cell = machine.cell(atom, name)
             _remember(cell, frame, node)
             stores.write_cell(frame, cell, value, place, name, augmented, node, swap)
@@ -187,7 +188,7 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.
         elif isinstance(atom, Box) and starred is None and atom.kind != "dict":
             if frame.recording and not atom.tick and stores.owns_buffers(frame.machine, (atom,), 3):
                 containers.note_stale_order(frame, atom, node)
-            columns = [join(c, indexing._list_item(frame, atom, (calls.const_text(i)))) for i, c in enumerate(columns)]
+            columns = [join(c, indexing._list_item(frame, atom, const(i))) for i, c in enumerate(columns)]
         else:
             # Unpacking asks for a fixed count, so the first axis is no data-dependent one.
             steady = like(atom, dynamic=False) if isinstance(atom, Tensor) else atom

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
     from capaudit.audit.frame import Arguments, Frame
     from capaudit.audit.machine import Machine
 
-const_text = const
-
 
 def arguments_of(frame: Frame, node: ast.Call) -> Arguments:
     """Evaluate a call's arguments in order."""
@@ -607,10 +605,6 @@ def iterate_instance(frame: Frame, atom: Instance, node: ast.AST) -> Value:
     return unknown
 
 
-def library_items() -> Value:
-    return unknown
-
-
 def update_box(frame: Frame, target: Box, value: Value) -> None:
     """``target.update(value)`` for a dictionary box."""
     machine = frame.machine
@@ -630,10 +624,6 @@ def update_box(frame: Frame, target: Box, value: Value) -> None:
                 machine.join_cell(machine.cell(target, "*"), unknown)
             case _ if atom is not NONE:
                 machine.join_cell(machine.cell(target, "*"), unknown)
-
-
-def contains(frame: Frame, left: Value, right: Value, node: ast.Compare) -> Value:
-    return builtin_calls.contains(frame, left, right, node)
 
 
 def format_value(frame: Frame, value: Value, node: ast.AST, subject: ast.expr | None) -> None:

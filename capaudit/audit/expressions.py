@@ -216,7 +216,7 @@ def iterate(frame: Frame, value: Value, node: ast.AST) -> Value:
             case Instance():
                 found = join(found, calls.iterate_instance(frame, atom, node))
             case Object():
-                found = join(found, atom.content or calls.library_items())
+                found = join(found, atom.content or unknown)
             case WarpArray():
                 found = join(found, (atom,))
             case Host():

@@ -20,6 +20,7 @@ from capaudit.audit.values import (
     Value,
     bound,
     class_ref,
+    const,
     function,
     host,
     instance,
@@ -53,7 +54,7 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
     if machine.existing_cell(atom, name) is None and (member := _library_member(machine, atom, name)):
         return member
     if machine.existing_cell(atom, name) is None and (hook := _attribute_hook(machine, atom, name)) is not None:
-        return calls.call_function(frame, hook, atom, [calls.const_text(name)], node)
+        return calls.call_function(frame, hook, atom, [const(name)], node)
     cell = machine.cell(atom, name)
     value = stores.read_cell(frame, cell, node)
     if len(value) == 1 and isinstance(value[0], Box) and not value[0].tick:
@@ -111,7 +112,7 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
     external = machine.names.external_bases(atom.cls)
     hook = machine.names.method(atom.cls, "__getattr__") or machine.names.method(atom.cls, "__getattribute__")
     if hook is not None:
-        return calls.call_function(frame, hook, atom, [(calls.const_text(name))], node)
+        return calls.call_function(frame, hook, atom, [const(name)], node)
     if atom.site is None:
         for sub in machine.names.subclasses(atom.cls)[:_MOST_OVERRIDES]:
             method = machine.names.method(sub, name)

@@ -66,7 +66,6 @@ class Machine:
         self.hollow: dict[Cell, None] = {}  # cells that were read before anything was bound to them
         self.by_function: dict[FunctionInfo, list[Context]] = {}
         self.constructed: dict[Instance, None] = {}
-        self.seen_arguments: dict[FunctionInfo, dict[str, Value]] = {}
         self.owned: dict[FunctionInfo, tuple[str, str]] = {}
         self.warmed: dict[FunctionInfo, None] = {}
         self.cold_runs: dict[FunctionInfo, None] = {}

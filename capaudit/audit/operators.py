@@ -7,7 +7,7 @@ import operator as python_operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls, hazards
+from capaudit.audit import builtin_calls, calls, hazards
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -249,7 +249,7 @@ def compare(frame: Frame, op: ast.cmpop, left: Value, right: Value, node: ast.Co
     if isinstance(op, (ast.Is, ast.IsNot)):
         return _identity(op, left, right)
     if isinstance(op, (ast.In, ast.NotIn)):
-        return calls.contains(frame, left, right, node)
+        return builtin_calls.contains(frame, left, right, node)
     result: Value = NOTHING
     for a in left:
         for b in right:

@@ -268,14 +268,14 @@ def _collect_body(module: Module, body: Iterable[ast.stmt], cls: ClassInfo | Non
                 for alias in node.names:
                     bound = alias.asname or alias.name.partition(".")[0]
                     target = alias.name if alias.asname else bound
-                    _import_table(module, cls)[bound] = ImportedName(target, None)
+                    module.imports[bound] = ImportedName(target, None)
             case ast.ImportFrom():
                 source = _absolute(module, node)
                 for alias in node.names:
                     if alias.name == "*":
                         module.star_imports.append(source)
                     else:
-                        _import_table(module, cls)[alias.asname or alias.name] = ImportedName(source, alias.name)
+                        module.imports[alias.asname or alias.name] = ImportedName(source, alias.name)
             case ast.Assign():
                 for assigned in node.targets:
                     _collect_binding(module, cls, assigned, node.value)
@@ -301,11 +301,6 @@ def _collect_body(module: Module, body: Iterable[ast.stmt], cls: ClassInfo | Non
                         _collect_body(module, inner, cls, prefix)
             case _:
                 pass
-
-
-def _import_table(module: Module, cls: ClassInfo | None) -> dict[str, ImportedName]:
-    # Imports inside a class body are rare; binding them at module level errs on the side of resolving.
-    return module.imports
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:
