@@ -1,29 +1,44 @@
 """The vocabulary that every layer shares: frozen values, no behaviour that needs another layer."""
 
 from capaudit.model.boundary import Boundary, CaptureKind
-from capaudit.model.classes import Confidence, EvidenceVerdict, OwnershipClass
+from capaudit.model.classes import BaselineState, Confidence, EvidenceVerdict, OwnershipClass, Severity
 from capaudit.model.errors import CapauditError, ConfigurationError, InputError, NoDeviceError, UnresolvedEntryError
-from capaudit.model.finding import Finding, Hop, Operation, Place, RelatedPlace
-from capaudit.model.result import PrunedBranch, Result, Statistics, UnresolvedCall
+from capaudit.model.finding import Finding, Hop, Observation, Operation, Place, RelatedPlace, Suppression
+from capaudit.model.result import (
+    BaselineEntry,
+    EvidenceRow,
+    EvidenceSummary,
+    PrunedBranch,
+    Result,
+    Statistics,
+    UnresolvedCall,
+)
 
 __all__ = [
+    "BaselineEntry",
+    "BaselineState",
     "Boundary",
     "CapauditError",
     "CaptureKind",
     "Confidence",
     "ConfigurationError",
+    "EvidenceRow",
+    "EvidenceSummary",
     "EvidenceVerdict",
     "Finding",
     "Hop",
     "InputError",
     "NoDeviceError",
+    "Observation",
     "Operation",
     "OwnershipClass",
     "Place",
     "PrunedBranch",
     "RelatedPlace",
     "Result",
+    "Severity",
     "Statistics",
+    "Suppression",
     "UnresolvedCall",
     "UnresolvedEntryError",
 ]

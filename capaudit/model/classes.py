@@ -1,4 +1,4 @@
-"""Ownership classes, confidence and evidence verdicts: the closed vocabularies of a report."""
+"""Ownership classes, confidence, severity, evidence and baseline states: the closed vocabularies of a report."""
 
 from enum import StrEnum
 
@@ -33,3 +33,19 @@ class EvidenceVerdict(StrEnum):
     REFUTED = "refuted"
     NOT_EXERCISED = "not-exercised"
     NOT_PROBED = "not-probed"
+
+
+class Severity(StrEnum):
+    """How much a finding weighs: an error fails a check, a warning only a strict one, a note never."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class BaselineState(StrEnum):
+    """Where a finding stands to the baseline: ``absent`` is an entry that nothing matches any more."""
+
+    NEW = "new"
+    UNCHANGED = "unchanged"
+    ABSENT = "absent"

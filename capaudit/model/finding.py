@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from capaudit.model.classes import Confidence, EvidenceVerdict, OwnershipClass
+from capaudit.model.classes import BaselineState, Confidence, EvidenceVerdict, OwnershipClass, Severity
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,13 +55,44 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Suppression:
+    """The ``# capaudit: ignore[...] -- reason`` comment that silences a finding.
+
+    ``rules`` are the codes or names as written; ``expires`` is the ISO date of ``until=``, if there is one.
+    """
+
+    place: Place
+    rules: tuple[str, ...]
+    reason: str
+    expires: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the run behind an evidence verdict was and saw.
+
+    ``document`` names the evidence file and ``mode`` the probe's mode. ``count`` is the number of times
+    that the event was seen (0 for a refutation) and ``detail`` the detector's words. ``stale``: the
+    function that holds the finding reads differently now from what ran.
+    """
+
+    document: str
+    mode: str
+    count: int = 0
+    detail: str = ""
+    stale: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A verdict that somebody has to act on.
 
     ``code`` is stable (``CAP103``), ``name`` its kebab alias. ``hazard`` equals ``name`` for
     rejected operations and is ``None`` for meta findings (CAP9xx). ``call_path`` runs from the
     boundary's entry to the function that holds the operation. ``why`` tells the value's story,
-    oldest fact first. ``fingerprint`` survives moved lines.
+    oldest fact first. ``fingerprint`` survives moved lines. ``evidence`` is what a run said of the finding
+    and ``observation`` which run; ``suppression`` the comment that silences it; ``baseline_state`` is
+    ``None`` without a baseline.
     """
 
     code: str
@@ -81,6 +112,10 @@ class Finding:
     text: str = ""
     related: tuple[RelatedPlace, ...] = ()
     evidence: EvidenceVerdict = EvidenceVerdict.NOT_PROBED
+    observation: Observation | None = None
+    severity: Severity = Severity.ERROR
+    suppression: Suppression | None = None
+    baseline_state: BaselineState | None = None
 
     @property
     def sort_key(self) -> tuple[str, Place, str, str]:

@@ -42,8 +42,49 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
+class BaselineEntry:
+    """One accepted finding in a baseline file; ``added`` is an ISO date. Line numbers are not kept: they move."""
+
+    fingerprint: str
+    code: str
+    file: str
+    function: str
+    text: str
+    reason: str
+    added: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """Static against observed for one hazard. ``missed`` counts events that no finding predicted."""
+
+    code: str
+    name: str
+    confirmed: int = 0
+    refuted: int = 0
+    not_exercised: int = 0
+    missed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSummary:
+    """The evidence that was joined: the documents by name, and one row per hazard in code order.
+
+    ``stale`` counts the events and findings whose function reads differently now from what ran.
+    """
+
+    documents: tuple[str, ...]
+    rows: tuple[EvidenceRow, ...]
+    stale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """Everything that one audit found, in report order."""
+    """Everything that one audit found, in report order.
+
+    ``findings`` are those that somebody has to act on. What a comment silences is in ``suppressed``, what
+    the baseline accepts in ``baselined``; ``absent`` are baseline entries that nothing matches any more.
+    """
 
     boundaries: tuple[Boundary, ...]
     findings: tuple[Finding, ...]
@@ -51,3 +92,7 @@ class Result:
     unresolved: tuple[UnresolvedCall, ...]
     pruned: tuple[PrunedBranch, ...]
     statistics: Statistics
+    suppressed: tuple[Finding, ...] = ()
+    baselined: tuple[Finding, ...] = ()
+    absent: tuple[BaselineEntry, ...] = ()
+    evidence: EvidenceSummary | None = None

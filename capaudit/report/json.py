@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, Final
 
 from capaudit import __version__
-from capaudit.model import Boundary, Finding, Operation, Result, Statistics
+from capaudit.model import Boundary, EvidenceSummary, Finding, Operation, Result, Statistics, Suppression
 from capaudit.report.options import RenderOptions
 
 SCHEMA: Final = "capaudit-report/1"
@@ -23,6 +24,10 @@ def render(result: Result, options: RenderOptions) -> str:
         "boundaries": [_boundary(boundary) for boundary in result.boundaries],
         "findings": [_finding(finding) for finding in result.findings],
     }
+    document["suppressed"] = [_finding(finding) for finding in result.suppressed]
+    document["baselined"] = [_finding(finding) for finding in result.baselined]
+    document["absent"] = [asdict(entry) for entry in result.absent]
+    document["evidence"] = _evidence(result.evidence) if result.evidence is not None else None
     if options.operations:
         document["operations"] = [_operation(operation) for operation in result.operations]
     document["statistics"] = _statistics(result.statistics, options)
@@ -56,6 +61,28 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "remedy": finding.remedy,
         "fingerprint": finding.fingerprint,
         "evidence": finding.evidence.value,
+        "observation": asdict(finding.observation) if finding.observation is not None else None,
+        "severity": finding.severity.value,
+        "suppression": _suppression(finding.suppression) if finding.suppression is not None else None,
+        "baseline_state": finding.baseline_state.value if finding.baseline_state is not None else None,
+    }
+
+
+def _suppression(suppression: Suppression) -> dict[str, Any]:
+    return {
+        "file": suppression.place.file,
+        "line": suppression.place.line,
+        "rules": list(suppression.rules),
+        "reason": suppression.reason,
+        "expires": suppression.expires,
+    }
+
+
+def _evidence(summary: EvidenceSummary) -> dict[str, Any]:
+    return {
+        "documents": list(summary.documents),
+        "rows": [asdict(row) for row in summary.rows],
+        "stale": summary.stale,
     }
 
 

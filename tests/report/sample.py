@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from capaudit.model import (
+    BaselineEntry,
+    BaselineState,
     Boundary,
     Confidence,
+    EvidenceRow,
+    EvidenceSummary,
+    EvidenceVerdict,
     Finding,
     Hop,
+    Observation,
     Operation,
     OwnershipClass,
     Place,
     PrunedBranch,
     Result,
     Statistics,
+    Suppression,
     UnresolvedCall,
 )
 
@@ -60,6 +68,20 @@ BROKEN_FILE = Finding(
     remedy="Repair the syntax error.",
     fingerprint="beef",
 )
+
+SILENCED = replace(
+    UPLOAD,
+    fingerprint="cafe",
+    evidence=EvidenceVerdict.CONFIRMED,
+    observation=Observation("trace.json", "trace", 4, "aten::index_put_, blocks the host", stale=True),
+    suppression=Suppression(Place("timers.py", 3, 31, 3, 70), ("CAP103",), "debug build only", "2027-01-31"),
+)
+
+ACCEPTED = replace(UPLOAD, fingerprint="feed", baseline_state=BaselineState.UNCHANGED)
+
+GONE = BaselineEntry("dead", "CAP101", "timers.py", "Timers.tick", "n = self.left.sum().item()", "legacy", "2026-11-30")
+
+OBSERVED = EvidenceSummary(("trace.json",), (EvidenceRow("CAP103", "host-to-device-copy", confirmed=1, missed=2),), 1)
 
 OPERATIONS = (
     Operation(
@@ -125,6 +147,11 @@ def sample(
             seconds=seconds,
         ),
     )
+
+
+def full_sample() -> Result:
+    """Return the sample with a suppressed and a baselined finding, an absent entry and joined evidence."""
+    return replace(sample(), suppressed=(SILENCED,), baselined=(ACCEPTED,), absent=(GONE,), evidence=OBSERVED)
 
 
 def written(folder: Path) -> Path:

@@ -7,7 +7,7 @@ import jsonschema
 
 from capaudit import __version__
 from capaudit.report import RenderOptions, render
-from tests.report.sample import sample
+from tests.report.sample import full_sample, sample
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer", "minimum": 0}
@@ -24,6 +24,63 @@ def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[s
 
 CLASSES = {"enum": ["graph-eligible", "completion-owned", "cold-path", "rejected", "unresolved"]}
 HAZARD = {"type": ["string", "null"]}
+SUPPRESSION = closed(
+    {
+        "file": TEXT,
+        "line": NUMBER,
+        "rules": {"type": "array", "items": TEXT},
+        "reason": TEXT,
+        "expires": {"type": ["string", "null"]},
+    }
+)
+OBSERVATION = closed({"document": TEXT, "mode": TEXT, "count": NUMBER, "detail": TEXT, "stale": {"type": "boolean"}})
+FINDING = closed(
+    {
+        "code": {"type": "string", "pattern": "^CAP[0-9]{3}$"},
+        "name": TEXT,
+        "class": CLASSES,
+        "hazard": HAZARD,
+        "file": TEXT,
+        "line": NUMBER,
+        "end_line": NUMBER,
+        "column": {"type": "integer", "minimum": 1},
+        "message": TEXT,
+        "confidence": {"enum": ["certain", "likely", "possible"]},
+        "boundary": TEXT,
+        "call_path": {
+            "type": "array",
+            "items": closed({"function": TEXT, "file": TEXT, "line": NUMBER}),
+        },
+        "why": {"type": "array", "items": TEXT},
+        "remedy": TEXT,
+        "fingerprint": TEXT,
+        "evidence": {"enum": ["confirmed", "refuted", "not-exercised", "not-probed"]},
+        "observation": {"anyOf": [{"type": "null"}, OBSERVATION]},
+        "severity": {"enum": ["error", "warning", "note"]},
+        "suppression": {"anyOf": [{"type": "null"}, SUPPRESSION]},
+        "baseline_state": {"enum": ["new", "unchanged", "absent", None]},
+    }
+)
+ABSENT = closed(dict.fromkeys(("fingerprint", "code", "file", "function", "text", "reason", "added"), TEXT))
+EVIDENCE = closed(
+    {
+        "documents": {"type": "array", "items": TEXT},
+        "rows": {
+            "type": "array",
+            "items": closed(
+                {
+                    "code": TEXT,
+                    "name": TEXT,
+                    "confirmed": NUMBER,
+                    "refuted": NUMBER,
+                    "not_exercised": NUMBER,
+                    "missed": NUMBER,
+                }
+            ),
+        },
+        "stale": NUMBER,
+    }
+)
 SCHEMA = closed(
     {
         "schema": {"const": "capaudit-report/1"},
@@ -34,32 +91,11 @@ SCHEMA = closed(
                 {"name": TEXT, "entry": TEXT, "capture": {"enum": ["torch", "warp", "shared"]}, "origin": TEXT}
             ),
         },
-        "findings": {
-            "type": "array",
-            "items": closed(
-                {
-                    "code": {"type": "string", "pattern": "^CAP[0-9]{3}$"},
-                    "name": TEXT,
-                    "class": CLASSES,
-                    "hazard": HAZARD,
-                    "file": TEXT,
-                    "line": NUMBER,
-                    "end_line": NUMBER,
-                    "column": {"type": "integer", "minimum": 1},
-                    "message": TEXT,
-                    "confidence": {"enum": ["certain", "likely", "possible"]},
-                    "boundary": TEXT,
-                    "call_path": {
-                        "type": "array",
-                        "items": closed({"function": TEXT, "file": TEXT, "line": NUMBER}),
-                    },
-                    "why": {"type": "array", "items": TEXT},
-                    "remedy": TEXT,
-                    "fingerprint": TEXT,
-                    "evidence": {"enum": ["confirmed", "refuted", "not-exercised", "not-probed"]},
-                }
-            ),
-        },
+        "findings": {"type": "array", "items": FINDING},
+        "suppressed": {"type": "array", "items": FINDING},
+        "baselined": {"type": "array", "items": FINDING},
+        "absent": {"type": "array", "items": ABSENT},
+        "evidence": {"anyOf": [{"type": "null"}, EVIDENCE]},
         "operations": {
             "type": "array",
             "items": closed(
@@ -86,6 +122,17 @@ def test_the_report_has_exactly_the_documented_keys() -> None:
         document = json.loads(render("json", sample(), RenderOptions(operations=operations)))
         jsonschema.validate(document, SCHEMA)
         assert ("operations" in document) is operations
+
+
+def test_what_was_silenced_accepted_and_observed_stays_in_the_report() -> None:
+    document = json.loads(render("json", full_sample(), RenderOptions()))
+    jsonschema.validate(document, SCHEMA)
+    silenced = document["suppressed"][0]
+    assert (silenced["suppression"]["reason"], silenced["suppression"]["line"]) == ("debug build only", 3)
+    assert silenced["observation"]["stale"] is True
+    assert document["baselined"][0]["baseline_state"] == "unchanged"
+    assert document["absent"][0]["fingerprint"] == "dead"
+    assert document["evidence"]["rows"][0]["missed"] == 2
 
 
 def test_a_finding_carries_its_place_path_and_story() -> None:
