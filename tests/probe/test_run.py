@@ -176,6 +176,15 @@ def test_mjlab_is_traced_on_the_cpu_with_its_reset_path(tmp_path: Path) -> None:
     assert {event.root for event in evidence.events} == {"mjlab"}
 
 
+def test_a_missing_mjlab_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from capaudit.probe.targets.mjlab_env import build_mjlab
+
+    monkeypatch.setitem(sys.modules, "mjlab", None)  # an import of it now fails as where it is not installed
+    with pytest.raises(InputError, match="mjlab") as caught:
+        build_mjlab("Any-Task")(TargetOptions("mjlab:Any-Task"))
+    assert caught.value.remedy == "pip install mjlab"
+
+
 def test_a_segment_that_mjlab_does_not_have_is_bad_input() -> None:
     from types import SimpleNamespace
 

@@ -28,10 +28,10 @@ def build_mjlab(task: str) -> Callable[[TargetOptions], Target]:
     """Return the builder of ``mjlab:<task>``. Raises InputError for an unknown task or segment."""
 
     def build(options: TargetOptions) -> Target:
+        env = make_environment(task, options.worlds, options.seed, options.device)
         import mjlab
         import torch
 
-        env = make_environment(task, options.worlds, options.seed, options.device)
         generator = torch.Generator(device="cpu").manual_seed(options.seed)
         width = sum(env.action_manager.action_term_dim)
         action = torch.empty(options.worlds, width, device=options.device)
