@@ -10,6 +10,7 @@ from pathlib import Path
 
 from capaudit.audit import calls, parameters
 from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions, stray_comments
+from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.frame import Arguments, Frame, run_context
 from capaudit.audit.late import late_rebinds
@@ -76,7 +77,10 @@ def _audit(options: AuditOptions, started: float) -> Result:
         machine.memo.update(facts.switches)
         root = evaluate_entry(machine, entry)
         late: list[Rebind] = late_rebinds(machine, root, entry)
-        results.append((entry, collect(entry, root, late, knowledge)))
+        verdicts = collect(entry, root, late, knowledge)
+        if options.collect_operations:
+            verdicts.reached = tuple(reached_functions(entry, reachable(root)))
+        results.append((entry, verdicts))
         for context in reachable(root):
             node = context.function.node if context.function else None
             if node is not None:
@@ -237,4 +241,5 @@ def _result(
         unresolved=tuple(sorted(unresolved, key=lambda u: (u.boundary, u.place))),
         pruned=tuple(sorted(pruned, key=lambda p: (p.place, p.reason))),
         statistics=statistics,
+        functions=tuple(function for _, verdict in results for function in verdict.reached),
     )

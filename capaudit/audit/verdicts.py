@@ -22,6 +22,7 @@ from capaudit.model import (
     OwnershipClass,
     Place,
     PrunedBranch,
+    ReachedFunction,
     RelatedPlace,
     UnresolvedCall,
 )
@@ -37,6 +38,7 @@ class Verdicts:
     unresolved: list[UnresolvedCall] = field(default_factory=list)
     pruned: list[PrunedBranch] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
+    reached: tuple[ReachedFunction, ...] = ()
     calls: int = 0
 
 

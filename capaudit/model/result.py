@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capaudit.model.boundary import Boundary
-from capaudit.model.finding import Finding, Operation, Place
+from capaudit.model.finding import Finding, Hop, Operation, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,20 @@ class UnresolvedCall:
     settle: str
     owner: str
     boundary: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedFunction:
+    """A function that captured work enters; ``place`` spans its source, decorators included.
+
+    ``callers`` are its call sites inside the boundary, each with the function that holds it. The first
+    belongs to the shortest call path, so that first callers alone form a tree; the entry has none.
+    """
+
+    owner: str
+    place: Place
+    boundary: str
+    callers: tuple[Hop, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +110,4 @@ class Result:
     baselined: tuple[Finding, ...] = ()
     absent: tuple[BaselineEntry, ...] = ()
     evidence: EvidenceSummary | None = None
+    functions: tuple[ReachedFunction, ...] = ()

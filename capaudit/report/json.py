@@ -7,7 +7,19 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from capaudit import __version__
-from capaudit.model import Boundary, EvidenceSummary, Finding, Operation, Result, Statistics, Suppression
+from capaudit.model import (
+    Boundary,
+    EvidenceSummary,
+    Finding,
+    Hop,
+    Operation,
+    Place,
+    ReachedFunction,
+    Result,
+    Statistics,
+    Suppression,
+    UnresolvedCall,
+)
 from capaudit.report.options import RenderOptions
 
 SCHEMA: Final = "capaudit-report/1"
@@ -18,6 +30,11 @@ def render(result: Result, options: RenderOptions) -> str:
 
     ``statistics.seconds`` is null unless wall time was asked for.
     """
+    return json.dumps(document(result, options), indent=2) + "\n"
+
+
+def document(result: Result, options: RenderOptions) -> dict[str, Any]:
+    """Return the report as plain values, as ``json.loads`` of the rendered text would."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "tool": {"name": "capaudit", "version": __version__},
@@ -30,8 +47,11 @@ def render(result: Result, options: RenderOptions) -> str:
     document["evidence"] = _evidence(result.evidence) if result.evidence is not None else None
     if options.operations:
         document["operations"] = [_operation(operation) for operation in result.operations]
+        document["functions"] = [_function(function) for function in result.functions]
+        document["unresolved_calls"] = [_unresolved(call) for call in result.unresolved]
+        document["pruned"] = [{**_span(branch.place), "reason": branch.reason} for branch in result.pruned]
     document["statistics"] = _statistics(result.statistics, options)
-    return json.dumps(document, indent=2) + "\n"
+    return document
 
 
 def _boundary(boundary: Boundary) -> dict[str, Any]:
@@ -40,6 +60,8 @@ def _boundary(boundary: Boundary) -> dict[str, Any]:
         "entry": boundary.entry,
         "capture": boundary.capture,
         "origin": boundary.origin,
+        "file": boundary.file,
+        "line": boundary.line,
     }
 
 
@@ -49,16 +71,14 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": finding.name,
         "class": finding.ownership.value,
         "hazard": finding.hazard,
-        "file": finding.place.file,
-        "line": finding.place.line,
-        "end_line": finding.place.end_line,
-        "column": finding.place.column,
+        **_span(finding.place),
         "message": finding.message,
         "confidence": finding.confidence.value,
         "boundary": finding.boundary,
-        "call_path": [{"function": hop.function, "file": hop.file, "line": hop.line} for hop in finding.call_path],
+        "call_path": [_hop(hop) for hop in finding.call_path],
         "why": list(finding.why),
         "remedy": finding.remedy,
+        "related": [{**_span(related.place), "message": related.message} for related in finding.related],
         "fingerprint": finding.fingerprint,
         "evidence": finding.evidence.value,
         "observation": asdict(finding.observation) if finding.observation is not None else None,
@@ -90,10 +110,46 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return {
         "class": operation.ownership.value,
         "hazard": operation.hazard,
-        "file": operation.place.file,
-        "line": operation.place.line,
-        "column": operation.place.column,
+        **_span(operation.place),
         "owner": operation.owner,
+        "boundary": operation.boundary,
+        "operation": operation.name,
+        "text": operation.text,
+        "reason": operation.reason,
+    }
+
+
+def _function(function: ReachedFunction) -> dict[str, Any]:
+    return {
+        "function": function.owner,
+        **_span(function.place),
+        "boundary": function.boundary,
+        "called_from": [_hop(hop) for hop in function.callers],
+    }
+
+
+def _unresolved(call: UnresolvedCall) -> dict[str, Any]:
+    return {
+        **_span(call.place),
+        "text": call.text,
+        "receiver": call.receiver,
+        "settle": call.settle,
+        "owner": call.owner,
+        "boundary": call.boundary,
+    }
+
+
+def _hop(hop: Hop) -> dict[str, Any]:
+    return {"function": hop.function, "file": hop.file, "line": hop.line}
+
+
+def _span(place: Place) -> dict[str, Any]:
+    return {
+        "file": place.file,
+        "line": place.line,
+        "end_line": place.end_line,
+        "column": place.column,
+        "end_column": place.end_column,
     }
 
 

@@ -20,6 +20,7 @@ from capaudit.model import (
     OwnershipClass,
     Place,
     PrunedBranch,
+    ReachedFunction,
     Result,
     Statistics,
     Suppression,
@@ -117,6 +118,17 @@ OPERATIONS = (
 )
 
 
+FUNCTIONS = (
+    ReachedFunction("timers.Timers.tick", Place("timers.py", 5, 5, 6, 26), "tick", ()),
+    ReachedFunction(
+        "timers.Timers.restart",
+        Place("timers.py", 2, 5, 3, 29),
+        "tick",
+        (Hop("timers.Timers.tick", "timers.py", 6),),
+    ),
+)
+
+
 def sample(
     *,
     findings: tuple[Finding, ...] = (UPLOAD, BROKEN_FILE),
@@ -146,6 +158,7 @@ def sample(
             unresolved=unresolved,
             seconds=seconds,
         ),
+        functions=FUNCTIONS,
     )
 
 

@@ -23,6 +23,14 @@ def closed(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[s
 
 
 CLASSES = {"enum": ["graph-eligible", "completion-owned", "cold-path", "rejected", "unresolved"]}
+SPAN = {
+    "file": TEXT,
+    "line": NUMBER,
+    "end_line": NUMBER,
+    "column": {"type": "integer", "minimum": 1},
+    "end_column": {"type": "integer", "minimum": 1},
+}
+HOPS = {"type": "array", "items": closed({"function": TEXT, "file": TEXT, "line": NUMBER})}
 HAZARD = {"type": ["string", "null"]}
 SUPPRESSION = closed(
     {
@@ -40,19 +48,14 @@ FINDING = closed(
         "name": TEXT,
         "class": CLASSES,
         "hazard": HAZARD,
-        "file": TEXT,
-        "line": NUMBER,
-        "end_line": NUMBER,
-        "column": {"type": "integer", "minimum": 1},
+        **SPAN,
         "message": TEXT,
         "confidence": {"enum": ["certain", "likely", "possible"]},
         "boundary": TEXT,
-        "call_path": {
-            "type": "array",
-            "items": closed({"function": TEXT, "file": TEXT, "line": NUMBER}),
-        },
+        "call_path": HOPS,
         "why": {"type": "array", "items": TEXT},
         "remedy": TEXT,
+        "related": {"type": "array", "items": closed({**SPAN, "message": TEXT})},
         "fingerprint": TEXT,
         "evidence": {"enum": ["confirmed", "refuted", "not-exercised", "not-probed"]},
         "observation": {"anyOf": [{"type": "null"}, OBSERVATION]},
@@ -88,7 +91,14 @@ SCHEMA = closed(
         "boundaries": {
             "type": "array",
             "items": closed(
-                {"name": TEXT, "entry": TEXT, "capture": {"enum": ["torch", "warp", "shared"]}, "origin": TEXT}
+                {
+                    "name": TEXT,
+                    "entry": TEXT,
+                    "capture": {"enum": ["torch", "warp", "shared"]},
+                    "origin": TEXT,
+                    "file": TEXT,
+                    "line": NUMBER,
+                }
             ),
         },
         "findings": {"type": "array", "items": FINDING},
@@ -99,9 +109,27 @@ SCHEMA = closed(
         "operations": {
             "type": "array",
             "items": closed(
-                {"class": CLASSES, "hazard": HAZARD, "file": TEXT, "line": NUMBER, "column": NUMBER, "owner": TEXT}
+                {
+                    "class": CLASSES,
+                    "hazard": HAZARD,
+                    **SPAN,
+                    "owner": TEXT,
+                    "boundary": TEXT,
+                    "operation": TEXT,
+                    "text": TEXT,
+                    "reason": TEXT,
+                }
             ),
         },
+        "functions": {
+            "type": "array",
+            "items": closed({"function": TEXT, **SPAN, "boundary": TEXT, "called_from": HOPS}),
+        },
+        "unresolved_calls": {
+            "type": "array",
+            "items": closed({**SPAN, "text": TEXT, "receiver": TEXT, "settle": TEXT, "owner": TEXT, "boundary": TEXT}),
+        },
+        "pruned": {"type": "array", "items": closed({**SPAN, "reason": TEXT})},
         "statistics": closed(
             {
                 "files": NUMBER,
@@ -113,7 +141,7 @@ SCHEMA = closed(
             }
         ),
     },
-    optional=("operations",),
+    optional=("operations", "functions", "unresolved_calls", "pruned"),
 )
 
 
@@ -121,7 +149,8 @@ def test_the_report_has_exactly_the_documented_keys() -> None:
     for operations in (False, True):
         document = json.loads(render("json", sample(), RenderOptions(operations=operations)))
         jsonschema.validate(document, SCHEMA)
-        assert ("operations" in document) is operations
+        for key in ("operations", "functions", "unresolved_calls", "pruned"):
+            assert (key in document) is operations
 
 
 def test_what_was_silenced_accepted_and_observed_stays_in_the_report() -> None:
