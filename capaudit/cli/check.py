@@ -9,7 +9,7 @@ import click
 
 from capaudit.audit.configuration import Configuration
 from capaudit.cli.options import audit_arguments, output_option, prepare, with_selection
-from capaudit.cli.output import colored, parse_targets
+from capaudit.cli.output import colored, parse_targets, repository_root
 from capaudit.model import CaptureKind, InputError, OwnershipClass, Result
 from capaudit.report import FORMATS, RenderOptions, render
 
@@ -64,6 +64,8 @@ def check(
         statistics=statistics,
         verbose=verbose,
         strict=strict,
+        root=repository_root(options.working_directory),
+        status=CLEAN if exit_zero else status(result, strict),
     )
     for target in targets:
         target.write(render(target.format, result, replace(rendering, color=colored(no_color, target))))
@@ -76,7 +78,7 @@ def check(
             raise nothing
         if all(target.format != "text" for target in targets):  # the text report says it itself
             click.echo(f"capaudit: warning: {nothing}", err=True)
-    return CLEAN if exit_zero else status(result, strict)
+    return rendering.status
 
 
 def selected(result: Result, configuration: Configuration, working_directory: Path) -> Result:

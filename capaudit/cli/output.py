@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import click
 
 from capaudit.model import InputError
+
+_SOURCES: Final = (".py", ".pyi", ".toml", ".ipynb")
+"""Endings of files that no report has; a slip of the pen must not cost a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,43 @@ class Target:
             click.echo(text, nl=False)  # survives a caller who has closed stdout
             return
         try:
-            self.file.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+            _write(self.file, text.encode("utf-8", errors="backslashreplace"))
         except (OSError, ValueError) as error:
             detail = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"the report cannot be written: {detail}", place=str(self.file)) from error
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Replace a regular file in one step: a full disk must not cost the report that was there before."""
+    target = file.resolve()  # a link stays a link
+    if target.exists() and not target.is_file():  # a device, a pipe
+        file.write_bytes(data)
+        return
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        mode = target.stat().st_mode if target.exists() else 0o666 & ~_umask()
+        os.chmod(temporary, stat.S_IMODE(mode))
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)  # there is no way to read it without setting it
+    os.umask(mask)
+    return mask
+
+
+def repository_root(working_directory: Path) -> Path:
+    """Return the folder that a hosting service names files from: the checkout of the running job, else this folder."""
+    for variable in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        checkout = os.environ.get(variable)
+        if checkout and working_directory.resolve().is_relative_to(Path(checkout).resolve()):
+            return Path(checkout)
+    return working_directory
 
 
 def parse_targets(values: Sequence[str], formats: Sequence[str]) -> tuple[Target, ...]:
@@ -42,16 +81,40 @@ def parse_targets(values: Sequence[str], formats: Sequence[str]) -> tuple[Target
         name, colon, file = value.partition(":")
         if name not in formats:
             raise click.UsageError(f"--output {value}: there is no format {name!r}; choose {', '.join(formats)}.")
-        if colon and not file:
+        if colon and not file.strip():
             raise click.UsageError(f"--output {value}: a file name belongs after the colon.")
-        targets.append(Target(name, Path(file) if file else None))
-    places = [target.file for target in targets]
-    for place in places:
+        target = Target(name, Path(file) if file not in ("", "-") else None)
+        _require_writable(target, value)
+        targets.append(target)
+    places = [None if target.file is None else os.path.realpath(target.file) for target in targets]
+    for target, place in zip(targets, places, strict=True):
         if places.count(place) > 1:
             raise click.UsageError(
-                f"--output: two reports would go to {place or 'stdout'}; give them files of their own."
+                f"--output: two reports would go to {target.file or 'stdout'}; give them files of their own."
             )
     return tuple(targets)
+
+
+def _require_writable(target: Target, value: str) -> None:
+    """Refuse before the audit what cannot be written after it, and what a report must not overwrite."""
+    file = target.file
+    if file is None:
+        return
+    try:
+        folder, exists, is_folder = file.parent.is_dir(), file.exists(), file.is_dir()
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a null character
+        detail = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"the report cannot be written: {detail}", place=str(file)[:200]) from error
+    if is_folder:
+        raise InputError("the report cannot be written: it is a folder", place=str(file), remedy="name a file in it")
+    if not folder:
+        raise InputError(
+            "the report cannot be written: there is no such folder", place=str(file.parent), remedy="create it first"
+        )
+    if exists and file.suffix in _SOURCES:
+        raise InputError(
+            f"--output {value} would overwrite a source file", place=str(file), remedy="give the report another name"
+        )
 
 
 def colored(no_color: bool, target: Target) -> bool:

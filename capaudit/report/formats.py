@@ -12,6 +12,11 @@ from capaudit.report.options import RenderOptions
 FORMATS: Final = {
     "text": "capaudit.report.text",
     "json": "capaudit.report.json",
+    "sarif": "capaudit.report.sarif",
+    "github": "capaudit.report.github",
+    "gitlab": "capaudit.report.gitlab",
+    "junit": "capaudit.report.junit",
+    "markdown": "capaudit.report.summary",
 }
 
 

@@ -27,6 +27,13 @@ def code(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    for character in "<>*_":
-        text = text.replace(character, f"\\{character}" if character in "*_" else {"<": "&lt;", ">": "&gt;"}[character])
-    return text
+    return "".join(_MARKUP.get(character, character) for character in text)
+
+
+# Links could lead anywhere, and a decorator such as @torch.no_grad would call a person of that name.
+_MARKUP = {
+    "<": "&lt;",
+    ">": "&gt;",
+    "@": "&#64;",
+    **{character: f"\\{character}" for character in "*_[]"},
+}

@@ -13,6 +13,8 @@ class RenderOptions:
     ``operations`` adds every classified operation, ``statistics`` the wall time (without it the same
     input gives the same bytes), ``verbose`` lists what is otherwise only counted, ``color`` allows
     terminal colours. ``strict`` says that unresolved calls fail the run, so that the summary can tell.
+    ``root`` is the repository's root where a hosting service names files from there (default: the
+    working directory), ``status`` the exit status that the run will end with.
     """
 
     working_directory: Path = field(default_factory=Path.cwd)
@@ -21,3 +23,5 @@ class RenderOptions:
     verbose: bool = False
     color: bool = False
     strict: bool = False
+    root: Path | None = None
+    status: int = 0

@@ -20,10 +20,12 @@ def class_counts(by_class: Mapping[str, int]) -> str:
     return ", ".join(f"{by_class.get(name, 0)} {name}" for name in CLASS_ORDER)
 
 
-def name_counts(names: Iterable[str]) -> str:
-    """Return ``3 host-scalar-read, 1 dynamic-compaction``, the most frequent first."""
+def name_counts(names: Iterable[str], most: int | None = None) -> str:
+    """Return ``3 host-scalar-read, 1 dynamic-compaction``, the most frequent first; ``most`` bounds the list."""
     ranked = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{number} {name}" for name, number in ranked)
+    shown = [f"{number} {name}" for name, number in ranked[:most]]
+    rest = sum(number for _, number in ranked[len(shown) :])
+    return ", ".join([*shown, f"{rest} of other kinds"] if rest else shown)
 
 
 def boundary_line(boundary: Boundary) -> str:
