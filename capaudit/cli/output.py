@@ -101,10 +101,13 @@ def _require_writable(target: Target, value: str) -> None:
     if file is None:
         return
     try:
-        folder, exists, is_folder = file.parent.is_dir(), file.exists(), file.is_dir()
+        os.lstat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # said below where it matters
     except (OSError, ValueError) as error:  # a name that is too long, or holds a null character
         detail = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"the report cannot be written: {detail}", place=str(file)[:200]) from error
+    folder, exists, is_folder = file.parent.is_dir(), file.exists(), file.is_dir()
     if is_folder:
         raise InputError("the report cannot be written: it is a folder", place=str(file), remedy="name a file in it")
     if not folder:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from xml.etree import ElementTree as Tree
 
-from capaudit.model import Boundary, Finding, Result
+from capaudit.model import BaselineState, Boundary, Finding, Result
 from capaudit.report.levels import level
 from capaudit.report.options import RenderOptions
 from capaudit.report.paths import repository_path
@@ -34,7 +34,8 @@ def render(result: Result, options: RenderOptions) -> str:
 
 
 def _boundary(boundary: Boundary, result: Result, options: RenderOptions) -> Tree.Element:
-    cases = [_case(finding, options) for finding in result.findings if finding.boundary == boundary.name]
+    every = sorted((*result.findings, *result.suppressed, *result.baselined), key=lambda finding: finding.sort_key)
+    cases = [_case(finding, options) for finding in every if finding.boundary == boundary.name]
     if not cases:
         # A suite without a case reads as one that did not run.
         cases = [Tree.Element("testcase", {"classname": _legal(boundary.entry), "name": "no findings"})]
@@ -75,12 +76,21 @@ def _case(finding: Finding, options: RenderOptions) -> Tree.Element:
         },
     )
     body = _legal(f"{file}:{place.line}:{place.column}\n{paragraph(finding)}")
-    if level(finding) == "error":
+    accepted = _accepted(finding)
+    if accepted:
+        Tree.SubElement(case, "skipped", {"message": _legal(accepted)}).text = body
+    elif level(finding) == "error":
         failure = Tree.SubElement(case, "failure", {"type": finding.code, "message": _legal(cause(finding))})
         failure.text = body
     else:
         Tree.SubElement(case, "system-out").text = body
     return case
+
+
+def _accepted(finding: Finding) -> str:
+    if finding.suppression is not None:
+        return f"suppressed: {finding.suppression.reason}"
+    return "accepted by the baseline" if finding.baseline_state is BaselineState.UNCHANGED else ""
 
 
 def _legal(text: str) -> str:

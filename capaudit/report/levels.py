@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
-from capaudit.model import Finding, OwnershipClass
+from capaudit.model import Finding, OwnershipClass, Severity
 
 Level = Literal["error", "warning", "note"]
 
 
 def level(finding: Finding) -> Level:
-    """Return ``error`` for what fails a check, ``warning`` for what fails it only when strict."""
-    return "warning" if finding.ownership is OwnershipClass.UNRESOLVED else "error"
+    """Return the finding's severity; what the audit could not decide is a warning unless somebody graded it lower."""
+    if finding.severity is Severity.ERROR and finding.ownership is OwnershipClass.UNRESOLVED:
+        return "warning"
+    return _LEVELS[finding.severity]
+
+
+_LEVELS: Final[dict[Severity, Level]] = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.NOTE: "note",
+}

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, Final
 
 from capaudit import __version__
 from capaudit.knowledge import Rule, load
-from capaudit.model import Boundary, Confidence, Finding, Hop, Place, Result
+from capaudit.model import BaselineState, Boundary, Confidence, Finding, Hop, Place, Result
 from capaudit.report.levels import level
 from capaudit.report.options import RenderOptions
 from capaudit.report.paths import is_absolute, repository_path, uri
 from capaudit.report.sentences import cause, paragraph, plain_page
+from capaudit.report.source import printable
 from capaudit.report.words import NO_BOUNDARY, boundary_line, count
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -40,6 +42,10 @@ class _Sarif:
         self.rules = load().rules
         self.positions = {code: position for position, code in enumerate(self.rules)}
         self.boundaries = {boundary.name: boundary for boundary in result.boundaries}
+        # What a comment or the baseline accepts is told too: a service closes such alerts instead of losing them.
+        every = (*result.findings, *result.suppressed, *result.baselined)
+        self.findings = sorted(every, key=lambda finding: finding.sort_key)
+        self.against_baseline = bool(result.absent) or any(finding.baseline_state for finding in every)
 
     def log(self) -> dict[str, Any]:
         return {
@@ -53,7 +59,7 @@ class _Sarif:
                     # Without a URI of its own: a log must not depend on where somebody keeps the checkout.
                     "originalUriBaseIds": {ROOT: {"description": _text("The root of the repository.")}},
                     "invocations": [self.invocation()],
-                    "results": [self.finding(finding) for finding in self.result.findings],
+                    "results": [self.finding(finding) for finding in self.findings],
                     "properties": {
                         "boundaries": [
                             {
@@ -103,6 +109,10 @@ class _Sarif:
                     **self.notification(finding.code, level(finding), finding.message),
                     "locations": [self.location(finding.place)],
                 }
+        for entry in self.result.absent:
+            # No result of its own: services that do not know baselines would show it as an open alert.
+            text = f"The baseline accepts a finding that is gone: {entry.code} in {entry.file}: {entry.text}"
+            yield self.notification(entry.code, "note", printable(text))
 
     def notification(self, code: str, severity: str, text: str) -> dict[str, Any]:
         rule = {"id": code, "index": self.positions[code]} if code in self.positions else {"id": code}
@@ -123,16 +133,34 @@ class _Sarif:
         related = self.related(finding)
         if related:
             made["relatedLocations"] = related
+        suppressions = list(self.suppressions(finding))
+        if suppressions:
+            made["suppressions"] = suppressions
+        if self.against_baseline:  # all results have a state, or none has
+            made["baselineState"] = (finding.baseline_state or BaselineState.UNCHANGED).value
         made["properties"] = {
             "name": finding.name,
             "class": finding.ownership.value,
             "boundary": finding.boundary,
             "confidence": finding.confidence.value,
             "evidence": finding.evidence.value,
+            "observation": asdict(finding.observation) if finding.observation is not None else None,
             "why": list(finding.why),
             "remedy": finding.remedy,
         }
         return made
+
+    def suppressions(self, finding: Finding) -> Iterator[dict[str, Any]]:
+        comment = finding.suppression
+        if comment is not None:
+            yield {
+                "kind": "inSource",
+                "status": "accepted",
+                "justification": printable(comment.reason),
+                "location": self.location(comment.place),
+            }
+        elif finding.baseline_state is BaselineState.UNCHANGED:
+            yield {"kind": "external", "status": "accepted", "justification": "accepted by the baseline"}
 
     def flow(self, finding: Finding) -> dict[str, Any]:
         """The way from the boundary to the operation, which is the last step of every flow."""

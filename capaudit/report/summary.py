@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from capaudit.model import Finding, Result
+from capaudit.model import EvidenceSummary, Finding, Result
 from capaudit.report.levels import level
 from capaudit.report.markdown import code, table
 from capaudit.report.options import RenderOptions
@@ -46,6 +46,8 @@ def _lines(result: Result, options: RenderOptions) -> Iterator[str]:
         if len(shown) < len(ranked):
             yield f"and {len(ranked) - len(shown)} more.\n"
         yield from _paths(shown)
+    if result.evidence is not None:
+        yield from _observed(result.evidence)
     yield from _footer(result, options)
 
 
@@ -79,6 +81,18 @@ def _paths(findings: list[Finding]) -> Iterator[str]:
     yield ""
 
 
+def _observed(evidence: EvidenceSummary) -> Iterator[str]:
+    """Static against observed: what a run on a device says about the findings."""
+    header = ("Evidence", "Confirmed", "Refuted", "Not exercised", "Missed")
+    numbers = (
+        (f"{row.code} {row.name}", *map(str, (row.confirmed, row.refuted, row.not_exercised, row.missed)))
+        for row in evidence.rows
+    )
+    yield table(header, numbers)
+    if evidence.stale:
+        yield f"{evidence.stale} of these come from a run of other source: probe again.\n"
+
+
 def _footer(result: Result, options: RenderOptions) -> Iterator[str]:
     statistics = result.statistics
     names = [code(_short(printable(boundary.name), _LONGEST_NAME)) for boundary in result.boundaries]
@@ -86,6 +100,14 @@ def _footer(result: Result, options: RenderOptions) -> Iterator[str]:
         more = len(names) - _SHOWN_BOUNDARIES
         yield f"Boundaries: {', '.join(names[:_SHOWN_BOUNDARIES])}" + (f" and {more} more." if more > 0 else ".")
     yield f"Operations: {class_counts(statistics.by_class)}."
+    accepted = [
+        (len(result.suppressed), "suppressed"),
+        (len(result.baselined), "accepted by the baseline"),
+        (len(result.absent), "gone from the code but still in the baseline"),
+    ]
+    told = [f"{number} {what}" for number, what in accepted if number]
+    if told:
+        yield f"Not shown above: {', '.join(told)}."
     if statistics.unresolved:
         fails = "; with `--strict` they fail the check" if options.strict else ""
         yield f"{count(statistics.unresolved, 'call')} could not be resolved{fails}."

@@ -12,7 +12,7 @@ import pytest
 from capaudit.model import Finding, OwnershipClass, Place
 from capaudit.report import RenderOptions, render
 from tests.report.hostile import NASTY, NASTY_FILE
-from tests.report.sample import BROKEN_FILE, UPLOAD, sample
+from tests.report.sample import BROKEN_FILE, UPLOAD, full_sample, sample
 
 ALL = ("sarif", "github", "gitlab", "junit", "markdown")
 
@@ -99,6 +99,13 @@ def test_a_boundary_without_findings_is_a_passed_test() -> None:
     assert (root.get("tests"), root.get("failures")) == ("1", "0")
 
 
+def test_what_is_accepted_is_skipped_with_the_reason() -> None:
+    root = ElementTree.fromstring(render("junit", full_sample(), RenderOptions()))
+    reasons = [skipped.get("message") for skipped in root.iter("skipped")]
+    assert reasons == ["suppressed: debug build only", "accepted by the baseline"]
+    assert (root.get("failures"), root.get("skipped")) == ("1", "2")
+
+
 # -- Markdown --------------------------------------------------------------------------------------------------------
 
 
@@ -130,3 +137,9 @@ def test_the_summary_of_a_clean_run_says_so_and_one_of_no_audit_does_not() -> No
     assert "## capaudit: no findings in 1 boundary" in made("markdown")
     nothing = render("markdown", sample(findings=(), boundaries=()), RenderOptions())
     assert "## capaudit: nothing was audited" in nothing
+
+
+def test_the_summary_shows_what_a_run_observed_and_what_is_accepted() -> None:
+    text = render("markdown", full_sample(), RenderOptions())
+    assert "| CAP103 host-to-device-copy | 1 | 0 | 0 | 2 |" in text
+    assert "1 suppressed, 1 accepted by the baseline, 1 gone from the code but still in the baseline." in text

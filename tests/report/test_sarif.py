@@ -9,11 +9,11 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 
-from capaudit.model import Finding, OwnershipClass, Place, Result
+from capaudit.model import Finding, OwnershipClass, Place, Result, Severity
 from capaudit.report import RenderOptions, render
 from tests.conftest import ROOT
 from tests.report.hostile import NASTY, NASTY_FILE
-from tests.report.sample import BROKEN_FILE, UPLOAD, sample
+from tests.report.sample import ACCEPTED, BROKEN_FILE, SILENCED, UPLOAD, full_sample, sample
 
 SCHEMA = json.loads((ROOT / "fixtures" / "schemas" / "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
@@ -128,3 +128,23 @@ def test_a_place_without_a_line_is_still_a_valid_region() -> None:
 def test_the_log_is_the_same_wherever_the_checkout_lies(tmp_path: Path) -> None:
     first = render("sarif", sample(), RenderOptions(working_directory=tmp_path / "a"))
     assert first == render("sarif", sample(), RenderOptions(working_directory=tmp_path / "b"))
+
+
+def test_what_is_accepted_is_told_with_its_reason_and_never_as_new() -> None:
+    results = log(full_sample())["results"]
+    by_print = {made["partialFingerprints"]["capaudit/v1"]: made for made in results}
+    (comment,) = by_print[SILENCED.fingerprint]["suppressions"]
+    assert (comment["kind"], comment["justification"]) == ("inSource", "debug build only")
+    (entry,) = by_print[ACCEPTED.fingerprint]["suppressions"]
+    assert (entry["kind"], by_print[ACCEPTED.fingerprint]["baselineState"]) == ("external", "unchanged")
+    assert "suppressions" not in by_print[UPLOAD.fingerprint]
+    assert all("baselineState" in made for made in results), "all results have a state, or none has"
+
+
+def test_without_a_baseline_no_result_has_a_state() -> None:
+    assert "baselineState" not in only(UPLOAD)
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_the_level_is_the_severity(severity: Severity) -> None:
+    assert only(replace(UPLOAD, severity=severity))["level"] == severity.value
