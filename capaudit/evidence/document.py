@@ -42,12 +42,16 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """One Python frame. ``file`` is relative to the named ``root`` with forward slashes."""
+    """One Python frame. ``file`` is relative to the named ``root`` with forward slashes.
+
+    ``text`` is the statement that ran, on one line, where the root is one of the target's own.
+    """
 
     file: str
     line: int
     function: str
     root: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class Event:
     ``file`` is relative to the root called ``root`` (a package or folder name, never a local path).
     ``kind`` is the detector's word (``synchronization``, ``warp-free``, ``escape``, ...), ``hazard``
     the code that it confirms (``CAP101``) or ``None``. ``count`` is the number of times it was seen,
-    ``nodes`` the graph nodes recorded by that line, by type. ``stack`` runs innermost first.
+    ``nodes`` the graph nodes recorded by that line, by type. ``stack`` runs innermost first. ``text`` is the
+    statement that ran, by which it is found again when lines have moved.
     """
 
     root: str
@@ -70,6 +75,23 @@ class Event:
     nodes: Mapping[str, int] = field(default_factory=dict)
     stack: tuple[StackFrame, ...] = ()
     detail: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RanFunction:
+    """A function of the target's own source that ran under the detectors.
+
+    ``line`` is its first line and ``digest`` the hash of its code, comments and blank lines aside. ``ran`` names
+    the code lines that ran, counted from 0 within the function (``0-3,5``).
+    """
+
+    root: str
+    file: str
+    function: str
+    line: int
+    digest: str
+    ran: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +128,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One run of the probe in one mode. ``date`` is ISO 8601 with a time zone."""
+    """One run of the probe in one mode. ``date`` is ISO 8601 with a time zone.
+
+    ``sources`` are the functions that ran; without them a run can confirm a finding and refute none.
+    """
 
     kind: EvidenceKind
     date: str
@@ -118,6 +143,7 @@ class Evidence:
     self_proof: tuple[SelfProof, ...] = ()
     events: tuple[Event, ...] = ()
     records: tuple[Record, ...] = ()
+    sources: tuple[RanFunction, ...] = ()
 
     def record(self, identifier: str) -> Record | None:
         """Return the record called ``identifier``, or ``None``."""

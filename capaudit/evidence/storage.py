@@ -11,7 +11,8 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from capaudit.evidence.decoding import MismatchError, decode, encode
-from capaudit.evidence.document import SCHEMA, Event, Evidence, JsonObject, StackFrame
+from capaudit.evidence.document import SCHEMA, Event, Evidence, JsonObject, RanFunction, StackFrame
+from capaudit.evidence.source import decode_lines
 from capaudit.model import InputError
 
 _HAZARD = re.compile(r"CAP\d{3}\Z")
@@ -131,6 +132,8 @@ def _validate(evidence: Evidence) -> None:
         raise MismatchError("$.date", f"{evidence.date!r} has no time zone")
     for index, event in enumerate(evidence.events):
         _validate_event(event, f"$.events[{index}]")
+    for index, function in enumerate(evidence.sources):
+        _validate_source(function, f"$.sources[{index}]")
     seen: set[str] = set()
     for index, record in enumerate(evidence.records):
         path = f"$.records[{index}]"
@@ -138,6 +141,14 @@ def _validate(evidence: Evidence) -> None:
             raise MismatchError(f"{path}.id", f"{record.id!r} was used before in this document")
         seen.add(record.id)
         _validate_hazard(record.hazard, path)
+
+
+def _validate_source(function: RanFunction, path: str) -> None:
+    _validate_frames([function], path, "")
+    try:
+        decode_lines(function.ran)
+    except ValueError as error:
+        raise MismatchError(f"{path}.ran", str(error)) from None
 
 
 def _validate_event(event: Event, path: str) -> None:
@@ -151,7 +162,7 @@ def _validate_event(event: Event, path: str) -> None:
             raise MismatchError(f"{path}.nodes.{kind}", "a number of nodes is not negative")
 
 
-def _validate_frames(frames: Iterable[Event | StackFrame], path: str, suffix: str) -> None:
+def _validate_frames(frames: Iterable[Event | StackFrame | RanFunction], path: str, suffix: str) -> None:
     for index, frame in enumerate(frames):
         place = path + suffix.format(index)
         pure = PurePosixPath(frame.file)

@@ -12,6 +12,7 @@ from typing import Any
 from capaudit.evidence import JsonScalar, Record
 from capaudit.model import CaptureKind
 from capaudit.probe.capture_kinds import Captured, Streams, on_stream, open_capture
+from capaudit.probe.coverage import LinesByFile
 from capaudit.probe.locator import LineLocator, Located, locate_exception
 from capaudit.probe.locator_cuda import CudaCaptureSource
 from capaudit.probe.locator_roots import SourceRoots
@@ -65,6 +66,10 @@ class CaptureOutcome:
     def succeeded(self) -> bool:
         """Whether the capture ended well."""
         return self.error is None
+
+    def harmless_lines(self) -> LinesByFile:
+        """Return the lines of the target that ran while the capture went on."""
+        return self.locator.harmless_lines(self.located) if self.locator is not None else {}
 
     @property
     def unbalanced(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from capaudit.probe.child import first_error
+from capaudit.probe.coverage import LinesByFile, without
 from capaudit.probe.locator_lines import LineWatcher
 from capaudit.probe.locator_roots import RawFrame, SourceRoots, stack_of_exception
 
@@ -45,6 +46,7 @@ class LineLocator(LineWatcher):
         self.fault: Located | None = None
         self.recorded: dict[tuple[RawFrame, ...], Counter[str]] = {}
         self.lost = False
+        self._ran: LinesByFile = {}
         self._source = source
         self._roots = roots
         self._was_active = False
@@ -55,9 +57,15 @@ class LineLocator(LineWatcher):
             self.recorded.setdefault(self.frames(), Counter()).update(growth)
         if status == ACTIVE:
             self._was_active = True
+            code, line = stack[-1]
+            self._ran.setdefault(code.co_filename, set()).add(line)
         elif status == INVALIDATED and self.fault is None:
             frames = self.frames()
             self.fault = Located(frames, self._roots.innermost_user(frames))
+
+    def harmless_lines(self, fault: Located | None) -> LinesByFile:
+        """Return the lines that ran while the capture went on, without those that ``fault`` cut short."""
+        return without(self._ran, fault.stack if fault is not None else ())
 
     def nodes(self) -> Counter[str]:
         """Return all recorded nodes by type."""

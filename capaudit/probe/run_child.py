@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from capaudit.evidence import Event, Evidence, JsonObject, Record, SelfProof, Verdict, to_json
 from capaudit.model import CaptureKind
 from capaudit.probe.child import Channel, serve
+from capaudit.probe.coverage import ExecutedLines, LinesByFile, ran_functions
 from capaudit.probe.environment import describe_environment, require_cuda
 from capaudit.probe.locator_roots import SourceRoots
 from capaudit.probe.selfproof import is_proven, prove_detectors, prove_hooks
@@ -23,10 +24,11 @@ SNAPSHOT_EVERY = 5
 
 @dataclass(frozen=True, slots=True)
 class ModeRun:
-    """What a mode gave: the records, and whether they speak of a fault."""
+    """What a mode gave: the records, whether they speak of a fault, and the lines that its detectors watched."""
 
     records: tuple[Record, ...]
     faulty: bool
+    lines: LinesByFile = field(default_factory=dict)
 
 
 def run_mode(payload: JsonObject, channel: Channel) -> JsonObject:
@@ -51,7 +53,8 @@ def run_mode(payload: JsonObject, channel: Channel) -> JsonObject:
 
     def finish(proofs: tuple[SelfProof, ...], run: ModeRun, events: tuple[Event, ...]) -> Evidence:
         verdict: Verdict = "faults" if run.faulty else "clean" if is_proven(proofs) else "inconclusive"
-        return replace(draft, self_proof=proofs, verdict=verdict, events=events, records=run.records)
+        ran = ran_functions(run.lines, log.roots, log.texts)
+        return replace(draft, self_proof=proofs, verdict=verdict, events=events, records=run.records, sources=ran)
 
     def snapshot() -> None:
         events = log.events()
@@ -77,8 +80,9 @@ def _trace(target: Target, steps: int, log: EventLog, device_kind: str, snapshot
         if index % SNAPSHOT_EVERY == 0:
             snapshot()
 
-    record = run_trace(target, steps, log, device_kind, progress)
-    return ModeRun((record,), record.outcome == "faults")
+    executed = ExecutedLines(log.roots)
+    record = run_trace(target, steps, log, device_kind, progress, executed)
+    return ModeRun((record,), record.outcome == "faults", executed.lines)
 
 
 def _captured(
@@ -94,8 +98,9 @@ def _captured(
 
         hints = EventLog(roots)
         warm_up(target, streams, kind, hints)
-        record = report_capture(attempt_capture(target, streams, kind, error_mode, roots), log, hints)
-        return ModeRun((record,), record.outcome != "ok")
+        outcome = attempt_capture(target, streams, kind, error_mode, roots)
+        record = report_capture(outcome, log, hints)
+        return ModeRun((record,), record.outcome != "ok", outcome.harmless_lines())
     if mode == "escape":
         from capaudit.probe.escape import report_escapes, watch_capture
 

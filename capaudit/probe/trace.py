@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from capaudit.evidence import Record
+from capaudit.probe.coverage import ExecutedLines
 from capaudit.probe.sync_hooks import SynchronizationHooks
 from capaudit.probe.targets.base import Target
 from capaudit.probe.trace_log import EventLog
@@ -31,9 +33,17 @@ FAULT_KINDS = frozenset(
 
 
 def run_trace(
-    target: Target, steps: int, log: EventLog, device_kind: str, progress: Callable[[int], None] = lambda index: None
+    target: Target,
+    steps: int,
+    log: EventLog,
+    device_kind: str,
+    progress: Callable[[int], None] = lambda index: None,
+    executed: ExecutedLines | None = None,
 ) -> Record:
-    """Run ``steps`` eager steps after the warm-up and log what each did; return the summary."""
+    """Run ``steps`` eager steps after the warm-up and log what each did; return the summary.
+
+    ``executed`` collects the lines that ran under the hooks.
+    """
     for index in range(max(1, target.warmup)):
         # First calls compile and fill caches; that is not what a step costs.
         if target.before_step is not None:
@@ -48,7 +58,7 @@ def run_trace(
         if target.force_reset is not None and index % RESET_EVERY == RESET_EVERY - 1:
             target.force_reset()
             resets += 1
-        with hooks.active():
+        with hooks.active(), executed or nullcontext():
             target.step()
         progress(index + 1)
     events = log.events(stacks=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capaudit.evidence import Event, StackFrame
+from capaudit.probe.coverage import SourceTexts
 from capaudit.probe.locator_roots import RawFrame, SourceRoots, current_stack
 
 
@@ -15,7 +16,7 @@ class _Row:
     file: str
     line: int
     function: str
-    stack: tuple[StackFrame, ...]
+    raw: tuple[RawFrame, ...]
     detail: str
     count: int = 0
     nodes: dict[str, int] = field(default_factory=dict)
@@ -26,6 +27,7 @@ class EventLog:
 
     def __init__(self, roots: SourceRoots) -> None:
         self.roots = roots
+        self.texts = SourceTexts()
         self._rows: dict[tuple[str, str, int, str, str | None], _Row] = {}
 
     def add(
@@ -45,8 +47,7 @@ class EventLog:
         key = (where.root, where.file, place[1], kind, hazard)
         row = self._rows.get(key)
         if row is None:
-            frames = self.roots.frames(raw)
-            row = self._rows[key] = _Row(where.root, where.file, max(place[1], 0), place[2], frames, detail)
+            row = self._rows[key] = _Row(where.root, where.file, max(place[1], 0), place[2], raw, detail)
         row.count += count
         for name, number in (nodes or {}).items():
             row.nodes[name] = row.nodes.get(name, 0) + number
@@ -67,10 +68,22 @@ class EventLog:
                 hazard=hazard,
                 count=row.count,
                 nodes=row.nodes,
-                stack=row.stack if stacks else (),
+                stack=self._frames(row.raw) if stacks else (),
                 detail=row.detail,
+                text=self._text(row.raw) if stacks else "",
             )
             for (_, _, _, kind, hazard), row in sorted(
                 self._rows.items(), key=lambda item: (*item[0][:4], item[0][4] or "")
             )
         )
+
+    def _frames(self, raw: tuple[RawFrame, ...]) -> tuple[StackFrame, ...]:
+        named = zip(self.roots.frames(raw), raw, strict=False)  # a long stack is shortened to its innermost frames
+        return tuple(
+            replace(frame, text=self.texts.statement(file, line)) if self.roots.is_user(file) else frame
+            for frame, (file, line, _) in named
+        )
+
+    def _text(self, raw: tuple[RawFrame, ...]) -> str:
+        place = self.roots.innermost_user(raw)
+        return self.texts.statement(place[0], place[1]) if place is not None else ""

@@ -39,6 +39,10 @@ def test_a_trace_names_the_line_and_the_self_proof_comes_with_it(tmp_path: Path)
     (event,) = evidence.events
     assert (event.root, event.file, event.hazard, event.count) == ("probe", "run_samples.py", "CAP101", 12)
     assert "if x.sum()" in SAMPLES.read_text().splitlines()[event.line - 1]
+    assert event.text == "if x.sum() > -1.0:"
+    assert event.stack[0].text == event.text
+    (ran,) = (function for function in evidence.sources if function.function == "works.<locals>.step")
+    assert ran.ran == "1-3"  # the def line itself ran before the trace
     assert all(proof.seen for proof in evidence.self_proof)
     assert {proof.detector for proof in evidence.self_proof} >= {"host-scalar-read", "dynamic-shape"}
     assert str(HERE) not in path.read_text()
