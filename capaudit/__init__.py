@@ -4,9 +4,12 @@ The three ownership decorators are the public face. They load on first use, so t
 package for its version, or starting the command line, costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # typing itself costs as much as the rest of a warm start
 if TYPE_CHECKING:
+    from typing import Any
+
     from capaudit.contract.ownership import CaptureViolation, boundary, cold_path, completion_owned
 
 __version__ = "0.1.0"

@@ -2,7 +2,7 @@
 
 import sys
 
-from capaudit.cli.main import main
+from capaudit.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

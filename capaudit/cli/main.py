@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "boundaries": "List the capture boundaries that a check would audit, and why.",
     "explain": "Print the page of a rule, or what is known about an operation.",
     "rules": "List the rules.",
+    "cache": "Show or empty the cache that makes the next run fast.",
     "probe": "Run the program on a GPU and see what capture does to it.",
 }
 
@@ -77,17 +78,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # a caller may have closed it
             sys.stdout.flush()
         return status
-    except click.ClickException as error:
+    except (Exception, KeyboardInterrupt) as error:
+        return ended(error)
+
+
+def ended(error: BaseException) -> int:
+    """Say on stderr what ended a command and return its exit status."""
+    if isinstance(error, click.ClickException):
         error.show()
         return STATUS_FAILED
-    except KeyboardInterrupt:
+    if isinstance(error, KeyboardInterrupt):
         click.echo("capaudit: interrupted", err=True)
         return STATUS_INTERRUPTED
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         _abandon_stdout()
         return STATUS_BROKEN_PIPE
-    except Exception as error:
-        return _failed(error)
+    return _failed(error)
 
 
 def _invoke(arguments: Sequence[str]) -> int:
@@ -110,7 +116,7 @@ def _abandon_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: BaseException) -> int:
     if os.environ.get("CAPAUDIT_TRACEBACK"):
         traceback.print_exception(error)
     if isinstance(error, CapauditError):

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from capaudit.audit.configuration import Configuration, find_configuration, load_configuration
+from capaudit.cache import store
 from capaudit.model import CaptureKind, InputError
 
 if TYPE_CHECKING:
     from capaudit.audit import AuditOptions
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _without_cache(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.with_resource(store.Disabled())
+
 
 _SHARED = (
     click.argument("paths", nargs=-1, metavar="[PATHS]..."),
@@ -35,6 +42,14 @@ _SHARED = (
     ),
     click.option("--config", metavar="FILE", help="Read [tool.capaudit] from this file."),
     click.option("--isolated", is_flag=True, help="Ignore every pyproject.toml."),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_without_cache,
+        help="Neither read nor write the cache.",
+    ),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from capaudit.knowledge import cache
+from capaudit.cache import store
 from capaudit.knowledge.catalogue import Catalogue
 from capaudit.knowledge.operation import Operation
 from capaudit.knowledge.pages import PlainPage, build_rule, parse_page
@@ -72,11 +72,11 @@ def load(extra: Sequence[Path] = (), *, folder: Path | None = None, cache_folder
     collecting = gc.isenabled()
     gc.disable()
     try:
-        key = cache.content_key([*_parser_sources(), *((name, text.encode()) for name, text in sources)])
-        plain = cast("Plain | None", cache.read(key, cache_folder))
+        key = store.content_key([*_parser_sources(), *((name, text.encode()) for name, text in sources)])
+        plain = cast("Plain | None", store.read("knowledge", key, cache_folder))
         if plain is None:
             plain = _parse(sources, len(pages))
-            cache.write(key, plain, cache_folder)
+            store.write("knowledge", key, plain, cache_folder)
         return _assemble(plain, [str(path) for path, _ in pages])
     finally:
         if collecting:

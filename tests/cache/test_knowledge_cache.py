@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from capaudit.knowledge import cache, load
+from capaudit.cache import store
+from capaudit.knowledge import load
 
 
 def files(folder: Path) -> list[Path]:
@@ -28,10 +29,10 @@ def test_a_corrupt_cache_is_ignored_and_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"short", bytes(64)])
 def test_a_file_that_is_no_cache_reads_as_nothing(tmp_path: Path, data: bytes) -> None:
-    cache.write("k", ("value",), tmp_path)
+    store.write("knowledge", "k", ("value",), tmp_path)
     (stored,) = files(tmp_path)
     stored.write_bytes(data)
-    assert cache.read("k", tmp_path) is None
+    assert store.read("knowledge", "k", tmp_path) is None
 
 
 def test_a_folder_that_cannot_be_made_changes_nothing(tmp_path: Path) -> None:
@@ -41,14 +42,14 @@ def test_a_folder_that_cannot_be_made_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_changed_content_has_another_key() -> None:
-    assert cache.content_key([("a", b"1")]) != cache.content_key([("a", b"2")])
-    assert cache.content_key([("a", b"1")]) != cache.content_key([("b", b"1")])
-    assert cache.content_key([("a", b"12"), ("b", b"")]) != cache.content_key([("a", b"1"), ("b", b"2")])
+    assert store.content_key([("a", b"1")]) != store.content_key([("a", b"2")])
+    assert store.content_key([("a", b"1")]) != store.content_key([("b", b"1")])
+    assert store.content_key([("a", b"12"), ("b", b"")]) != store.content_key([("a", b"1"), ("b", b"2")])
 
 
 def test_the_environment_chooses_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CAPAUDIT_CACHE_DIR", str(tmp_path))
-    assert cache.cache_folder() == tmp_path
+    assert store.folder() == str(tmp_path)
     monkeypatch.delenv("CAPAUDIT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.cache_folder() == tmp_path / "capaudit"
+    assert store.folder() == str(tmp_path / "capaudit")
