@@ -86,7 +86,8 @@ def _assign_attribute(frame: Frame, target: ast.Attribute, value: Value, node: a
     if key is not None and frame.env is not None:
         root = key.partition(".")[0]
         if root in frame.dotted_roots:
-            for name in [name for name in frame.env if name == key or name.startswith(f"{key}.")]:
+            known = (f"{key}.", f"{stores.ABSENT}{key}")
+            for name in [name for name in frame.env if name == key or name.startswith(known)]:
                 del frame.env[name]
         if any(atom is not NONE for atom in value) and not _varying_scalar(value):
             frame.env[key] = value

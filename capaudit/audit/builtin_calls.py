@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import attributes, containers, hazards, hints, instances, operators, stores
+from capaudit.audit import attributes, conditions, containers, hazards, hints, instances, operators, stores
 from capaudit.audit.contexts import Rebind
 from capaudit.audit.values import (
     NONE,
@@ -103,6 +104,10 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
             return containers.method(frame, receiver, method, arguments, node)
         if kind == "str":
             return _string_method(frame, method, arguments, node)
+        if path == "object.__setattr__" and len(arguments.positional) == 2:
+            from capaudit.audit.frame import Arguments as Made
+
+            return _plain_setattr(frame, Made([(receiver,), *arguments.positional]), node)
         if path in ("object.__init__", "object.__setattr__", "object.__post_init__"):
             return none
         if isinstance(receiver, Instance) and path == "typing.NamedTuple._replace":
@@ -155,8 +160,9 @@ def _getattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
             found = attributes.read(frame, target, key.value, node)
             result = join(result, found)
         else:
+            parts = _name_parts(node)
             for atom in target:
-                result = join(result, _any_attribute(frame, atom, node))
+                result = join(result, _any_attribute(frame, atom, node, parts))
     if default:
         result = (
             join(tuple(a for a in result if a is not UNKNOWN), default) if result != unknown else join(result, default)
@@ -169,10 +175,31 @@ def _note_private(frame: Frame, target: Value, name: str, node: ast.expr) -> Non
         attributes.note_private(frame, atom, name, node)
 
 
-def _any_attribute(frame: Frame, atom: Atom, node: ast.expr) -> Value:
+def _name_parts(node: ast.expr) -> list[str | None]:
+    """The parts of ``f"_{kind}_weight"`` in ``getattr`` and ``setattr``, ``None`` for what is filled in."""
+    named = node.args[1] if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    if not isinstance(named, ast.JoinedStr):
+        return []
+    parts = [str(p.value) if isinstance(p, ast.Constant) else None for p in named.values]
+    return parts if any(parts) else []
+
+
+def _wildcard(parts: list[str | None]) -> str:
+    """The name of the cell that stands for all attributes of one pattern."""
+    return "".join("*" if part is None else part for part in parts)
+
+
+def _any_attribute(frame: Frame, atom: Atom, node: ast.expr, parts: list[str | None]) -> Value:
     if isinstance(atom, Instance):
         result: Value = NOTHING
         instances.ensure_constructed(frame, atom)
+        if parts:
+            pattern = re.compile("".join(".+" if part is None else re.escape(part) for part in parts))
+            known = dict.fromkeys([*frame.machine.names.members(atom.cls), *frame.machine.owner_cells(atom)])
+            found = [name for name in known if pattern.fullmatch(name)]
+            return join_all(
+                attributes.read_atom(frame, atom, n, node) for n in {**dict.fromkeys(found), _wildcard(parts): None}
+            )
         for cell in list(frame.machine.owner_cells(atom).values()):
             if not cell.name.startswith("_"):  # a computed name asks for what the class offers, not for its internals
                 result = join(result, stores.read_cell(frame, cell, node))
@@ -191,11 +218,24 @@ def _setattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
         for key in name:
             if isinstance(key, Const) and isinstance(key.value, str):
                 assignments.write_attribute(frame, atom, key.value, value, node)
+            elif isinstance(atom, Instance) and (parts := _name_parts(node)):
+                assignments.write_attribute(frame, atom, _wildcard(parts), value, node)
             elif isinstance(atom, Instance):
                 instances.ensure_constructed(frame, atom)
                 for cell in list(frame.machine.owner_cells(atom).values()):
                     if stores.holds_buffers(cell.value) and stores.holds_buffers(value):
                         frame.context.rebinds.append(Rebind(cell, frame.module, node, True))
+    return none
+
+
+def _plain_setattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    """``object.__setattr__(x, "name", value)``: past the class's own hook and setters."""
+    if len(arguments.positional) == 3:
+        target, name, value = arguments.positional
+        keys = [key.value for key in name if isinstance(key, Const) and isinstance(key.value, str)]
+        for atom in target:
+            for key in keys if isinstance(atom, Instance) else ():
+                stores.write_cell(frame, frame.machine.cell(atom, key), value, node, key)
     return none
 
 
@@ -273,12 +313,14 @@ def _listing(kind: str) -> Any:
         value = _first(arguments)
         if kind == "tuple" and len(value) == 1 and isinstance(value[0], Items):
             return value
+        if kind == "tuple":
+            return sequence(
+                kind, _iterated(frame, arguments, node) if value else NOTHING, operators.length_taint(value)
+            )
         target = box(kind, expressions.site(frame, node), frame.tick)
         cell = frame.machine.cell(target, "*")
         if value:
             frame.machine.join_cell(cell, _iterated(frame, arguments, node))
-        if kind in ("tuple", "iterator"):
-            return sequence(kind, frame.machine.read_cell(cell, frame.context), operators.length_taint(value))
         return (target,)
 
     return make
@@ -671,6 +713,17 @@ def _default_device(frame: Frame, arguments: Arguments, node: ast.expr) -> Value
     return none
 
 
+def _torch_device(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    """``torch.device(...)``: where a choice is open, a boundary on CUDA takes the CUDA side."""
+    named = {conditions.named_device(atom) for atom in _first(arguments)}
+    kind = "cpu" if named == {"cpu"} else "cuda"
+    return (library_object("torch.device", None, frozenset({kind})),)
+
+
+def _cuda_available(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    return const(True)  # a CUDA boundary runs on a CUDA device
+
+
 def _capturing(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import guards
 
@@ -680,7 +733,7 @@ def _capturing(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 _HANDLERS: dict[str, Any] = {
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
-    "builtins.object.__setattr__": _setattr,
+    "builtins.object.__setattr__": _plain_setattr,
     "builtins.hasattr": _hasattr,
     "builtins.len": _len,
     "builtins.range": _range,
@@ -734,6 +787,9 @@ _HANDLERS: dict[str, Any] = {
     "torch.jit.script": _vmapped,
     "torch.set_default_device": _default_device,
     "torch.cuda.is_current_stream_capturing": _capturing,
+    "torch.cuda.is_available": _cuda_available,
+    "torch.device": _torch_device,
+    "warp.is_cuda_available": _cuda_available,
 }
 
 

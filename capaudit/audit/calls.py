@@ -296,7 +296,7 @@ def call_function(
     if phase == "after":
         # Only what the function itself binds matters here; whatever else binds carriers is looked at by itself.
         promised = attributes.return_annotation(machine, info)
-        if promised and UNKNOWN not in promised:
+        if promised and UNKNOWN not in promised and not _may_pass_through(given, promised):
             return promised
         phase = "cold"
     if frame.failure and phase == "tick":
@@ -326,6 +326,13 @@ def call_function(
         return sequence("iterator", context.yields)
     promised = attributes.return_annotation(machine, info)
     return hints.refine(context.result, promised) if promised else context.result
+
+
+def _may_pass_through(given: Arguments, promised: Value) -> bool:
+    """Whether a call may return an object that it was given: a wrapper, not a factory."""
+    if not any(isinstance(atom, (Instance, Object)) for atom in promised):
+        return False
+    return any(isinstance(a, Instance) for value in given.values() for a in value)
 
 
 def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr) -> Value:

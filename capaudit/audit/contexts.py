@@ -181,7 +181,7 @@ class Context:
         self.rebinds: list[Rebind] = []
         self.streams: list[StreamEvent] = []
         self.pruned: dict[ast.AST, str] = {}
-        for key in ("cells", "exit", "device-writes", "yield-mode", "cut"):
+        for key in ("cells", "exit", "device-writes", "yield-mode", "cut", "work"):
             self.items.pop(key, None)
 
     def note_local(self, name: str, value: Value) -> bool:

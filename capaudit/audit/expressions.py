@@ -279,10 +279,18 @@ def _binary(frame: Frame, node: ast.BinOp) -> Value:
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
-    outcome = guards.test(frame, node.test, node)
+    from capaudit.audit import branching
+
+    held: list[branching.Steered] = []
+    outer, frame.held = frame.held, held
+    try:
+        outcome = guards.test(frame, node.test, node)
+    finally:
+        frame.held = outer
     if frame.env is None:
         return NOTHING
     before = frame.env
+    work = frame.work
     result: Value = NOTHING
     for branch, part in ((outcome.true, node.body), (outcome.false, node.orelse)):
         if branch is not None:
@@ -290,6 +298,8 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
             frame.narrow(branch)
             result = join(result, evaluate(frame, part))
     frame.env = before
+    if held and (frame.work > work or any(not isinstance(atom, (Const, Host)) for atom in result)):
+        branching.report(frame, held, before)
     taint = outcome.taint
     if taint is not None and taint[0] in ("frozen", "rng", "clock"):
         result = operators.with_taint(result, taint)

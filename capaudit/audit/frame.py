@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
-from capaudit.audit import assignments, attributes, calls, expressions, guards, hints, regions, stores
+from capaudit.audit import assignments, attributes, branching, calls, expressions, guards, hints, regions, stores
 from capaudit.audit.contexts import Cell, Context, OperationRecord, StreamEvent
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import (
@@ -74,6 +74,13 @@ class Frame:
         self.loop_parity: list[Any] = []
         self.dotted_roots: set[str] = set()  # names with narrowed attributes somewhere in this frame
         self.absorbed: set[Context] = set()
+        # What branches on frozen host state need to know: what was done while one ran.
+        self.work = 0  # device operations so far, those of callees included
+        self.opaque = 0  # calls so far of which nothing is known
+        self.host_writes: list[tuple[Cell, Any]] = []  # lasting host values written so far
+        self.held: list[branching.Steered] | None = None
+        self.leaving: list[tuple[list[branching.Steered], int]] = []
+        self.exit_taint: tuple[Any, ...] | None = None
 
     # -- facts --------------------------------------------------------------------------------------
 
@@ -125,7 +132,7 @@ class Frame:
         self.env[name] = value
         if name in self.dotted_roots:
             prefix = f"{name}."
-            for key in [key for key in self.env if key.startswith(prefix)]:
+            for key in [key for key in self.env if key.startswith((prefix, f"{stores.ABSENT}{prefix}"))]:
                 del self.env[key]
         if node is not None:
             self.stories[name] = node
@@ -186,6 +193,10 @@ class Frame:
         if self.failure and ownership is not OwnershipClass.UNRESOLVED:
             ownership, hazard = OwnershipClass.COLD_PATH, None
             message = "failure path: this code only runs before a raise"
+        if ownership is OwnershipClass.UNRESOLVED:
+            self.opaque += 1
+        elif not self.failure and ownership is not OwnershipClass.COMPLETION_OWNED and hazard != "CAP501":
+            self.work += 1
         key = (
             getattr(node, "lineno", 0),
             getattr(node, "col_offset", 0),
@@ -373,24 +384,6 @@ def _run_raise(frame: Frame, node: ast.Raise) -> None:
         frame.evaluate(node.exc)
     frame.failure -= 1
     frame.env = None
-
-
-def _run_if(frame: Frame, node: ast.If) -> None:
-    outcome = guards.test(frame, node.test, node)
-    if frame.env is None:
-        return
-    before = frame.env
-    after: list[Environment] = []
-    for branch, body, wanted in ((outcome.true, node.body, True), (outcome.false, node.orelse, False)):
-        if branch is None:
-            if body:
-                guards.note_pruned(frame, node, body, outcome.reason, wanted)
-            continue
-        frame.env = narrow(frame, before, branch)
-        frame.run_block(body)
-        if frame.env is not None:
-            after.append(frame.env)
-    frame.env = merge(after)
 
 
 def narrow(frame: Frame, env: Environment, branch: dict[str, Value]) -> Environment:
@@ -598,7 +591,7 @@ _STATEMENTS: dict[type[ast.stmt], Any] = {
     ast.AugAssign: _run_augmented,
     ast.Return: _run_return,
     ast.Raise: _run_raise,
-    ast.If: _run_if,
+    ast.If: branching.run_if,
     ast.For: _run_for,
     ast.AsyncFor: _run_for,
     ast.While: _run_while,
@@ -640,6 +633,8 @@ def run_context(machine: Machine, context: Context) -> None:
     if generator:
         context.yields = join(context.yields, NOTHING)
     frame.run_block(node.body)
+    branching.finish(frame)
+    context.items["work"] = (frame.work, frame.opaque, frame.host_writes)
     if frame.env is not None:
         stores.note_exit(frame)
         if not generator:

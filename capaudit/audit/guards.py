@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls, expressions, hazards, hints, operators
+from capaudit.audit import calls, expressions, hazards, hints, operators, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -92,7 +92,7 @@ def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
         case ast.NamedExpr():
             value = frame.evaluate(node)
             truth(frame, value, node.value, node, how)
-            return _split(node.target.id, value)
+            return _split(node.target.id, value, frame)
         case ast.Compare() if len(node.ops) == 1:
             return _compare_test(frame, node, how)
         case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
@@ -102,14 +102,27 @@ def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
         case _:
             value = frame.evaluate(node)
             truth(frame, value, node, node, how)
-            return _split(_key(node), value)
+            return _split(_key(node), value, frame)
 
 
 def _key(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else expressions.dotted_key(node)
 
 
-def _split(key: str | None, value: Value) -> Outcome:
+def _always_true(frame: Frame, atom: Atom) -> bool:
+    """An object whose class says nothing about truth or length is true."""
+    if not isinstance(atom, Instance):
+        return False
+    names = frame.machine.names
+    if any(names.method(atom.cls, name) is not None for name in ("__bool__", "__len__")):
+        return False
+    return all(base.rpartition(".")[2] in _TRUE_BASES for base in names.external_bases(atom.cls))
+
+
+_TRUE_BASES = ("object", "ABC", "Protocol", "Generic", "Module")
+
+
+def _split(key: str | None, value: Value, frame: Frame | None = None) -> Outcome:
     """Narrow ``key`` by truthiness: what is false for certain leaves the true branch, and the reverse."""
     if not value:
         return Outcome({}, {})
@@ -122,7 +135,21 @@ def _split(key: str | None, value: Value) -> Outcome:
         return Outcome({}, {}, "", taint)
     positive = tuple(atom for atom in value if atom_truth(atom) is not False)
     negative = tuple(atom for atom in value if atom_truth(atom) is not True)
-    return Outcome({key: positive} if positive else None, {key: negative} if negative else None, "", taint)
+    if NONE in negative and frame is not None:
+        negative = tuple(atom for atom in negative if not _always_true(frame, atom))
+    return Outcome(
+        _absent(key, {key: positive} if positive else None, negative),
+        _absent(key, {key: negative} if negative else None, positive),
+        "",
+        taint,
+    )
+
+
+def _absent(key: str, branch: dict[str, Value] | None, present: Value) -> dict[str, Value] | None:
+    """Remember in the branch in which ``key`` is ``None`` which objects are not there."""
+    if branch is None or branch.get(key) != (NONE,) or not present:
+        return branch
+    return {**branch, f"{stores.ABSENT}{key}": present}
 
 
 def _is_capture_state(atom: Atom) -> bool:
@@ -250,7 +277,7 @@ def boolean_operation(frame: Frame, node: ast.BoolOp) -> tuple[Value, Environmen
 def _narrow(frame: Frame, node: ast.expr, value: Value) -> Outcome:
     """Narrow by an operand that has been evaluated already, without recording it again."""
     if isinstance(node, (ast.Name, ast.Attribute)):
-        return _split(_key(node), value)
+        return _split(_key(node), value, frame)
     frame.quiet += 1
     try:
         return _test(frame, node, "")
@@ -277,8 +304,8 @@ def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
             yes, no = (absent, present) if positive else (present, absent)
             reason = f"{key} is {'always' if not present else 'never'} None"
             return Outcome(
-                _lazy(key, {key: yes} if yes else None, positive),
-                _lazy(key, {key: no} if no else None, not positive),
+                _absent(key, _lazy(key, {key: yes} if yes else None, positive), no),
+                _absent(key, _lazy(key, {key: no} if no else None, not positive), yes),
                 reason,
             )
     if isinstance(operator, (ast.Is, ast.IsNot)) and _is_none(right) and (lazy := _getattr_key(node.left)) is not None:

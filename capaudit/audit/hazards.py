@@ -59,11 +59,23 @@ def tainted_test(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, 
             f"{how} on a data-dependent shape: the path taken while capturing is replayed for every later tick",
             subject=subject,
         )
+    elif frame.held is not None:
+        from capaudit.audit.branching import Steered
+
+        if frame.recording:
+            frame.held.append(Steered(taint, node, how, subject))
     else:
         frozen(frame, taint, node, how, subject)
 
 
-def frozen(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subject: ast.expr | None = None) -> None:
+def frozen(
+    frame: Frame,
+    taint: tuple[Any, ...],
+    node: ast.AST,
+    how: str,
+    subject: ast.expr | None = None,
+    confidence: Confidence = Confidence.LIKELY,
+) -> None:
     """Record host state, a clock or a host draw that captured work depends on."""
     kind, label, origin = taint
     if kind == "frozen":
@@ -77,7 +89,7 @@ def frozen(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subjec
             "host-state",
             f"{how} with {label}, which Python changes from tick to tick: the value of the capture is replayed "
             "for ever",
-            confidence=Confidence.LIKELY,
+            confidence=confidence,
             subject=subject,
             related=related,
         )

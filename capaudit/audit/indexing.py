@@ -69,6 +69,9 @@ def read(frame: Frame, node: ast.Subscript) -> Value:
     index = frame.evaluate(node.slice)
     if not target or not index:
         return NOTHING
+    if any(isinstance(atom, Tensor) for atom in target) and any(isinstance(atom, (Tensor, Items)) for atom in index):
+        # What a tensor or several axes index is a tensor, not the host value of unknown type beside it.
+        target = tuple(a for a in target if not (isinstance(a, Host) and a.type_name == "any"))
     result: Value = NOTHING
     for atom in target:
         result = join(result, _read_atom(frame, atom, index, node))
@@ -103,16 +106,12 @@ def _read_atom(frame: Frame, atom: Atom, index: Value, node: ast.Subscript) -> V
                 return atom.content
             return unknown
         case Const() | Host():
-            hazards.host_read(
-                frame,
-                _all_tensors(index),
-                node,
-                "a Python container is indexed by a tensor",
-                node.slice,
-                "python.index",
-            )
             if atom is NONE:
                 return NOTHING
+            if atom.type_name != "any":
+                hazards.host_read(
+                    frame, _all_tensors(index), node, "a string is indexed by a tensor", node.slice, "python.index"
+                )
             return host("str") if atom.type_name == "str" else host("any")
         case Function():
             return unknown

@@ -26,6 +26,7 @@ from capaudit.audit.values import (
     instance,
     join,
     library,
+    mapping,
     unknown,
 )
 from capaudit.program import ClassInfo, FunctionInfo
@@ -259,6 +260,8 @@ def read_class(frame: Frame, atom: ClassRef, name: str, node: ast.expr) -> Value
         return calls.decorated(machine, method)
     if name in ("__name__", "__qualname__", "__doc__", "__module__"):
         return host("str")
+    if name in ("__dict__", "__annotations__", "__dataclass_fields__"):
+        return mapping(host("str"), host("any"))
     for owner in machine.names.mro(cls):
         if name in owner.nested:
             return (class_ref(owner.nested[name]),)

@@ -21,12 +21,16 @@ from capaudit.audit.values import (
     Const,
     Host,
     Instance,
+    Items,
+    Sequence,
     Tensor,
     Value,
     WarpArray,
     host,
+    items,
     join,
     like,
+    sequence,
     unknown,
     warp_array,
 )
@@ -282,7 +286,9 @@ def carried(value: Value, cell: Cell) -> Value:
     result: list[Atom] = []
     for atom in value:
         new = atom
-        if isinstance(atom, Tensor):
+        if isinstance(atom, (Items, Sequence)):
+            new = _inside(atom, lambda inner: _stored_in(inner, cell))
+        elif isinstance(atom, Tensor):
             new = like(atom, storage=cell)
         elif isinstance(atom, WarpArray):
             new = warp_array(atom.device, cell)
@@ -295,6 +301,28 @@ def carried(value: Value, cell: Cell) -> Value:
         if new not in result:
             result.append(new)
     return tuple(result) if changed else value
+
+
+def _inside(atom: Items | Sequence, change: Callable[[Value], Value]) -> Atom:
+    """A tuple or sequence with its content changed."""
+    if isinstance(atom, Items):
+        new = tuple(change(item) for item in atom.items)
+        return atom if all(a is b for a, b in zip(new, atom.items, strict=True)) else items(new)[0]
+    held = change(atom.item)
+    return atom if held is atom.item else sequence(atom.kind, held, atom.taint)[0]
+
+
+def _stored_in(value: Value, storage: Any) -> Value:
+    if not any(isinstance(atom, (Tensor, WarpArray)) for atom in value):
+        return value
+    return tuple(
+        like(a, storage=storage)
+        if isinstance(a, Tensor)
+        else warp_array(a.device, storage)
+        if isinstance(a, WarpArray)
+        else a
+        for a in value
+    )
 
 
 def _owned(value: Value) -> Value:
@@ -317,13 +345,18 @@ def _mapped(value: Value, passed: bool) -> Value:
         if isinstance(atom, (Tensor, WarpArray)):
             if atom.storage != "other" and (passed or isinstance(atom.storage, Cell)):
                 break
+        elif isinstance(atom, (Items, Sequence)):
+            if _inside(atom, _of_no_cell) is not atom:
+                break
         elif passed and isinstance(atom, Const) and atom.type_name in ("int", "float") and atom.value not in _KEPT:
             break
     else:
         return value
     result: list[Atom] = []
     for atom in value:
-        if isinstance(atom, Tensor) and (passed or isinstance(atom.storage, Cell)):
+        if isinstance(atom, (Items, Sequence)):
+            atom = _inside(atom, _of_no_cell)
+        elif isinstance(atom, Tensor) and (passed or isinstance(atom.storage, Cell)):
             atom = like(atom, storage="other")
         elif isinstance(atom, WarpArray) and (passed or isinstance(atom.storage, Cell)):
             atom = warp_array(atom.device, "other")
@@ -332,6 +365,16 @@ def _mapped(value: Value, passed: bool) -> Value:
         if atom not in result:
             result.append(atom)
     return tuple(result)
+
+
+def _of_no_cell(value: Value) -> Value:
+    if not any(isinstance(a, (Tensor, WarpArray)) and isinstance(a.storage, Cell) for a in value):
+        return value
+    return tuple(
+        dict.fromkeys(
+            _stored_in((a,), "other")[0] if isinstance(getattr(a, "storage", None), Cell) else a for a in value
+        )
+    )
 
 
 _KEPT = (0, 1, -1, 2, 3, 4)

@@ -203,6 +203,13 @@ class Names:
             self._stores[cls] = table
         return table
 
+    def members(self, cls: ClassInfo) -> list[str]:
+        """Names of the methods and class-level bindings of a class and its bases."""
+        names: dict[str, None] = {}
+        for owner in self.mro(cls):
+            names.update(dict.fromkeys([*owner.methods, *owner.values]))
+        return list(names)
+
     def fillers_of(self, cls: ClassInfo) -> dict[str, list[FunctionInfo]]:
         """Containers on the first parameter that the class's own methods add to, each with those methods."""
         table = self._fillers.get(cls)
@@ -225,10 +232,19 @@ def stored_attributes(method: FunctionInfo) -> list[str]:
     first = method.node.args.args[0].arg
     found: dict[str, None] = {}
     for node in walk(method.node):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
-            continue
-        if isinstance(node.value, ast.Name) and node.value.id == first:
-            found[node.attr] = None
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()) if name == first:
+                found[node.attr] = None
+            case ast.Call(
+                func=ast.Attribute(attr="__setattr__"), args=[ast.Name(id=name), ast.Constant(value=str() as key), _]
+            ):
+                if name == first:
+                    found[key] = None
+            case ast.Call(func=ast.Attribute(attr="__setattr__"), args=[ast.Constant(value=str() as key), _]):
+                found[key] = None
+            case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id=name), ast.Constant(value=str() as key), _]):
+                if name == first:
+                    found[key] = None
     return list(found)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls, fallback, results
+from capaudit.audit import calls, conditions, fallback, results
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -141,7 +141,10 @@ def stream_key(frame: Frame, value: Value) -> Any:
     """What identifies a stream: ``capture``, ``default``, or where it was made; ``None`` when not known."""
     for atom in value:
         if isinstance(atom, Object) and atom.path == "warp.Stream" and not atom.flags & {"made", "current"}:
-            continue  # whichever stream Warp uses at the moment
+            # Whichever stream Warp uses at the moment: the captured one where Warp captures and nothing moved it.
+            if conditions.capture_kind(frame) != "torch" and not frame.flag("warp-stream"):
+                return current_stream(frame)
+            continue
         if isinstance(atom, Object) and atom.path.rpartition(".")[2] in ("Stream", "ExternalStream"):
             if "current" in atom.flags:
                 return current_stream(frame)

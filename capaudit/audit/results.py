@@ -30,6 +30,7 @@ from capaudit.audit.values import (
     like,
     none,
     sequence,
+    settled,
     stronger,
     tensor,
     unknown,
@@ -71,7 +72,8 @@ def value(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     ):
         return _converted(frame, made, made.receiver)
     handler = _KINDS.get(spec.kind)
-    return handler(frame, spec, made) if handler is not None else unknown
+    found: Value = handler(frame, spec, made) if handler is not None else unknown
+    return found if frame.tick else settled(found)
 
 
 _CONVERSIONS = ("torch.Tensor.to", "torch.Tensor.cuda", "torch.Tensor.type")
@@ -188,11 +190,10 @@ def _device(frame: Frame, made: Call, default: str) -> str:
     given = made.lookup("device")
     if given is None or given == none:
         return default
-    for atom in given:
-        named = conditions.named_device(atom)
-        if named is not None:
-            return named
-    return "cuda" if UNKNOWN in given else default
+    named = {conditions.named_device(atom) for atom in given}
+    if "cuda" in named or UNKNOWN in given:
+        return "cuda"  # a boundary on CUDA takes the CUDA side of a choice
+    return "cpu" if "cpu" in named else default
 
 
 def _factory(frame: Frame, spec: ResultSpec, made: Call) -> Value:

@@ -25,12 +25,13 @@ from capaudit.audit.values import (
     Tensor,
     Value,
     WarpArray,
+    settled,
 )
 from capaudit.model import Confidence
 from capaudit.program import walk
 
 if TYPE_CHECKING:
-    from capaudit.audit.frame import Frame
+    from capaudit.audit.frame import Environment, Frame
     from capaudit.audit.machine import Machine
 
 
@@ -116,7 +117,7 @@ def write_cell(
             _note_rebind(frame, cell, value, node or ast.Pass(), swap)
         return
     before = cell.value
-    machine.join_cell(cell, value)
+    machine.join_cell(cell, value if frame.tick else settled(value))
     if not frame.tick:
         if frame.function is not None and value != (NONE,) and not frame.context.items.get("speculative"):
             cell.written_by[frame.function] = None
@@ -157,6 +158,7 @@ def _note_varying(
         if value == (NONE,):
             cell.constants[None] = None
         return
+    frame.host_writes.append((cell, (frame.module, node)))
     varying = augmented or _reads_itself(node, name) or (source is not None and _reads_itself(source, name))
     for atom in scalars:
         if isinstance(atom, Const):
@@ -201,10 +203,36 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
             return
 
 
+def _passed_through(frame: Frame, atom: Atom, node: ast.AST) -> bool:
+    """Whether the call that an object comes from was given the object itself."""
+    from capaudit.audit import expressions
+
+    source = getattr(node, "source", None)
+    return isinstance(source, ast.Call) and any(
+        atom in expressions.quietly(frame, argument)
+        for argument in source.args
+        if isinstance(argument, (ast.Name, ast.Attribute))
+    )
+
+
+def _holds_other_buffers(atom: Items | Sequence, cell: Cell) -> bool:
+    """Whether a tuple holds buffers beside those that the cell itself held."""
+    for value in atom.items if isinstance(atom, Items) else (atom.item,):
+        for inner in value:
+            if isinstance(inner, (Tensor, WarpArray)):
+                if inner.device == "cuda" and inner.storage is not cell:
+                    return True
+            elif holds_buffers((inner,)):
+                return True
+    return False
+
+
 def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool, node: ast.AST) -> bool:
     """Containers and objects made here that hold buffers stand for new storage as well."""
     if isinstance(atom, (Items, Sequence)):
-        return holds_buffers((atom,)) or (late and holds_buffers(cell.value))
+        return _holds_other_buffers(atom, cell) or (late and not holds_buffers((atom,)) and holds_buffers(cell.value))
+    if late and isinstance(atom, Instance) and atom in cell.value and _passed_through(frame, atom, node):
+        return False
     if isinstance(atom, (Box, Instance)):
         made_here = atom.tick or (
             late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call))
@@ -212,6 +240,9 @@ def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool, node: ast.A
         return made_here and (
             owns_buffers(frame.machine, (atom,)) or (late and owns_buffers(frame.machine, cell.value))
         )
+    if isinstance(atom, Object) and atom.path == "torch.compile" and atom.content:
+        # A compiled module works on the parameters of the module that it wraps.
+        return any(_is_new_holder(frame, inner, cell, False, node) for inner in atom.content)
     if isinstance(atom, Object):
         made_late = late and (atom not in cell.value or isinstance(getattr(node, "source", None), ast.Call))
         return made_late and owns_buffers(frame.machine, (atom,))
@@ -273,6 +304,9 @@ def is_warm(frame: Frame, cell: Cell | None = None) -> bool:
     return cell is not None and frame.function in cell.written_by
 
 
+_MOST_WRITES = 40
+
+
 def absorb_callee(frame: Frame, callee: Context) -> None:
     """Take over what a called context reads, writes and does to streams, in program order."""
     if frame.env is None or not frame.tick:
@@ -286,10 +320,34 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
     for cell in callee.must_write:
         frame.env[_written_key(cell)] = ()
         context.items.setdefault("cells", {})[_written_key(cell)] = cell
+    work, opaque, written = callee.items.get("work", (0, 0, ()))
+    frame.work += bool(work)
+    frame.opaque += bool(opaque)
+    frame.host_writes.extend(written[:_MOST_WRITES])
     if callee.items.get("device-writes"):
         context.items["device-writes"] = context.items.get("device-writes", 0) + 1
     if len(context.streams) < 400:
         context.streams.extend(callee.streams[:200])
+
+
+ABSENT = ".none "
+"""Begins the environment keys that hold what a name is not: the objects that it names elsewhere."""
+
+
+def absent_objects(env: Environment) -> frozenset[Atom]:
+    """Objects that do not exist where an environment holds, because the name that leads to them is ``None``."""
+    return frozenset(atom for key, value in env.items() if key.startswith(ABSENT) for atom in value)
+
+
+def is_absent(machine: Machine, cell: Cell, missing: frozenset[Atom]) -> bool:
+    """Whether a cell belongs to one of the missing objects, or to one that they may stand for."""
+    owner = cell.owner
+    if owner in missing:
+        return True
+    if not isinstance(owner, Instance):
+        return False
+    mro = machine.names.mro(owner.cls)
+    return any(isinstance(atom, Instance) and atom.site is None and atom.cls in mro for atom in missing)
 
 
 def note_exit(frame: Frame) -> None:
@@ -298,11 +356,16 @@ def note_exit(frame: Frame) -> None:
         return
     context = frame.context
     table = context.items.setdefault("cells", {})
-    written = {key for key in frame.env if key.startswith(".w")}
-    old = context.items.get("exit")
-    agreed = written if old is None else old & written
-    context.items["exit"] = agreed
-    context.must_write = {cell: None for key, cell in table.items() if key in agreed}
+    written = frozenset(key for key in frame.env if key.startswith(".w"))
+    missing = absent_objects(frame.env)
+    exits = context.items.setdefault("exit", {})
+    exits[written, missing] = None
+    context.must_write = {
+        cell: None
+        for key, cell in table.items()
+        if all(key in ours or (gone and is_absent(frame.machine, cell, gone)) for ours, gone in exits)
+        and any(key in ours for ours, _ in exits)
+    }
 
 
 def register(frame: Frame, cell: Cell) -> None:

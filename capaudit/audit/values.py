@@ -524,6 +524,39 @@ def _merge_hosts(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
     return tuple(result)
 
 
+def settled(value: Value) -> Value:
+    """What a value is once set-up is over: numbers read from the device and selected sizes are fixed by then."""
+    if not any(_open(atom) for atom in value):
+        return value
+    result: Value = NOTHING
+    for atom in value:
+        if isinstance(atom, Tensor) and atom.dynamic:
+            atom = like(atom, dynamic=False)
+        elif isinstance(atom, Host) and _open(atom):
+            atom = host(atom.type_name)[0]
+        elif isinstance(atom, Sequence) and _open(atom):
+            atom = sequence(atom.kind, settled(atom.item))[0]
+        elif isinstance(atom, Items) and _open(atom):
+            atom = items(tuple(settled(item) for item in atom.items))[0]
+        result = join(result, (atom,))
+    return result
+
+
+def _open(atom: Atom) -> bool:
+    match atom:
+        case Tensor():
+            return atom.dynamic
+        case Host():
+            return atom.taint is not None and atom.taint[0] in ("dynamic", "device")
+        case Sequence():
+            read = atom.taint is not None and atom.taint[0] in ("dynamic", "device")
+            return read or any(_open(inner) for inner in atom.item)
+        case Items():
+            return any(_open(inner) for item in atom.items for inner in item)
+        case _:
+            return False
+
+
 _TAINTS = {"dynamic": 5, "device": 4, "rng": 3, "clock": 2, "frozen": 1}
 
 

@@ -55,7 +55,7 @@ def body_facts(function: FunctionInfo) -> BodyFacts:
             callee = node.func  # type: ignore[attr-defined]
             name = callee.attr if isinstance(callee, ast.Attribute) else dotted_text(callee)
             calls.add(name)
-            if name == "setattr" or (
+            if name in ("setattr", "__setattr__") or (
                 name in _ADDING and isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Attribute)
             ):
                 binds = True

@@ -1,0 +1,151 @@
+"""``if`` statements: which branch runs, what both leave behind, and host state that only steers bookkeeping.
+
+A branch on host state that a replay does not advance is a fault where it steers device work. Where it
+only steers other host values (a log is written, a counter starts over), the fault, if there is one,
+lies where those values reach device work: they carry the branch's taint there.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from capaudit.audit import guards, hazards, operators, stores
+from capaudit.audit.contexts import Cell
+from capaudit.audit.values import NONE, NOTHING, Const, Host, Value, stronger
+from capaudit.model import Confidence
+from capaudit.program import walk
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Environment, Frame
+
+
+@dataclass(slots=True)
+class Steered:
+    """A test of frozen host state, held back until it is known what its branches do."""
+
+    taint: tuple[Any, ...]
+    node: ast.AST
+    how: str
+    subject: ast.expr | None
+
+
+def run_if(frame: Frame, node: ast.If) -> None:
+    """Evaluate both branches that can run, and join what they leave."""
+    from capaudit.audit.frame import merge, narrow
+
+    held: list[Steered] = []
+    outer, frame.held = frame.held, held
+    try:
+        outcome = guards.test(frame, node.test, node)
+    finally:
+        frame.held = outer
+    if frame.env is None:
+        return
+    before = frame.env
+    work, opaque, writes = frame.work, frame.opaque, len(frame.host_writes)
+    ends: list[Environment] = []
+    for branch, body, wanted in ((outcome.true, node.body, True), (outcome.false, node.orelse, False)):
+        if branch is None:
+            if body:
+                guards.note_pruned(frame, node, body, outcome.reason, wanted)
+            continue
+        frame.env = narrow(frame, before, branch)
+        frame.run_block(body)
+        if frame.env is not None:
+            ends.append(frame.env)
+    _share_writes(frame, ends)
+    frame.env = merge(ends)
+    if held:
+        _judge(frame, node, held, before, (work, opaque, writes))
+
+
+def _share_writes(frame: Frame, ends: list[Environment]) -> None:
+    """What one branch wrote on an object counts as written in the branch in which there is no such object."""
+    if len(ends) != 2:
+        return
+    table = frame.context.items.get("cells", {})
+    for env, other in (ends, ends[::-1]):
+        missing = stores.absent_objects(env)
+        for name in other if missing else ():
+            if name in table and stores.is_absent(frame.machine, table[name], missing):
+                env.setdefault(name, NOTHING)
+
+
+def _judge(frame: Frame, node: ast.If, held: list[Steered], before: Environment, marks: tuple[int, int, int]) -> None:
+    """Report a frozen test whose branches do device work, or end the function before more of it."""
+    work, opaque, writes = marks
+    bodies = [*node.body, *node.orelse]
+    if frame.work > work or _picks(frame, before, bodies):
+        report(frame, held, before)
+        return
+    if frame.opaque > opaque:
+        report(frame, held, before, Confidence.POSSIBLE)
+    if _leaves(bodies):
+        frame.leaving.append((held, frame.work))
+        frame.exit_taint = stronger(frame.exit_taint, held[0].taint)
+    _steer(frame, held[0].taint, before, bodies, frame.host_writes[writes:])
+
+
+def report(frame: Frame, held: list[Steered], env: Environment, confidence: Confidence = Confidence.LIKELY) -> None:
+    """Report tests that were held back."""
+    after, frame.env = frame.env, env
+    for test in held:
+        hazards.frozen(frame, test.taint, test.node, test.how, test.subject, confidence)
+    frame.env = after
+
+
+def finish(frame: Frame) -> None:
+    """At the end of a function: tests that ended it early steer whatever came after them."""
+    for held, work in frame.leaving:
+        if frame.work > work:
+            report(frame, held, {})
+    if frame.exit_taint is not None and _numeric(frame.context.result):
+        frame.context.result = operators.with_taint(frame.context.result, frame.exit_taint)
+
+
+def _leaves(bodies: list[ast.stmt]) -> bool:
+    return any(isinstance(inner, (ast.Return, ast.Break, ast.Continue)) for body in bodies for inner in walk(body))
+
+
+def _numeric(value: Value) -> bool:
+    """Numbers, flags and text alone, of known type."""
+    return bool(value) and all(
+        isinstance(atom, (Const, Host)) and (atom is NONE or atom.type_name in ("int", "float", "bool", "str"))
+        for atom in value
+    )
+
+
+def _names(bodies: list[ast.stmt]) -> dict[str, None]:
+    found: dict[str, None] = {}
+    for body in bodies:
+        for inner in walk(body):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                found[inner.id] = None
+    return found
+
+
+def _picks(frame: Frame, before: Environment, bodies: list[ast.stmt]) -> bool:
+    """Whether a branch binds something other than numbers and text: which buffer, which function."""
+    env = frame.env or {}
+    for name in _names(bodies):
+        value = env.get(name, NOTHING)
+        if value is not before.get(name) and any(not isinstance(atom, (Const, Host)) for atom in value):
+            return True
+    return False
+
+
+def _steer(
+    frame: Frame, taint: tuple[Any, ...], before: Environment, bodies: list[ast.stmt], written: list[tuple[Cell, Any]]
+) -> None:
+    """Numbers that a frozen branch binds are as frozen as the branch."""
+    if frame.env is not None:
+        for name in _names(bodies):
+            value = frame.env.get(name, NOTHING)
+            if value is not before.get(name) and _numeric(value):
+                frame.env[name] = operators.with_taint(value, taint)
+    for cell, place in written:
+        if cell.persistent and _numeric(cell.value) and isinstance(taint[2], Cell) and cell is not taint[2]:
+            cell.tick_write = cell.tick_write or place
+            frame.machine.set_varies(cell)
