@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from capaudit.evidence.document import JsonValue
+from capaudit.model import CapauditError
 
 T = TypeVar("T")
 
@@ -40,7 +41,11 @@ def decode(kind: type[T], value: object, path: str = "$") -> T:
             arguments[name] = _decode(hints[name], value[name], f"{path}.{name}")
         elif declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING:
             raise MismatchError(path, f"the key {name!r} is missing")
-    return kind(**arguments)
+    try:
+        return kind(**arguments)
+    except CapauditError as error:
+        # A value that checks itself names its field; the document adds where that stands.
+        raise MismatchError(f"{path}.{error.place}" if error.place else path, error.message) from None
 
 
 def encode(value: object) -> JsonValue:
@@ -55,6 +60,17 @@ def encode(value: object) -> JsonValue:
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def encode_whole(value: object) -> JsonValue:
+    """Turn a dataclass into JSON values with every field, also those that hold their default."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode_whole(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): encode_whole(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode_whole(item) for item in value]
+    return encode(value)
 
 
 def _holds_default(declared: dataclasses.Field[Any], owner: object) -> bool:
@@ -92,6 +108,8 @@ def _decode_union(members: tuple[Any, ...], value: object, path: str) -> Any:
     for member in members:
         if member is types.NoneType and value is None:
             return None
+        if dataclasses.is_dataclass(member) and isinstance(value, dict):
+            return decode(member, value, path)  # type: ignore[arg-type]
         if isinstance(member, type) and _is_json_type(value, member):
             return value
     names = " or ".join(_TYPE_NAMES.get(member, str(member)) for member in members)

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from capaudit.evidence.decoding import MismatchError, decode, encode
 from capaudit.evidence.document import SCHEMA, Event, Evidence, JsonObject, RanFunction, StackFrame
+from capaudit.evidence.reading import parse_json, read_text
 from capaudit.evidence.source import decode_lines
 from capaudit.model import InputError
 
@@ -62,29 +63,12 @@ def dumps(evidence: Evidence) -> str:
 
 def loads(text: str, source: str = "evidence") -> Evidence:
     """Parse and validate. Raises InputError with ``source`` and the place."""
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        place = f"{source}:{error.lineno}:{error.colno}"
-        cut = error.pos >= len(text.rstrip())
-        message = "the file is cut short" if cut else f"the file is not JSON: {error.msg}"
-        raise InputError(message, place=place, remedy=_PROBE_AGAIN) from None
-    except ValueError as error:
-        raise InputError(f"the file is not JSON: {error}", place=source, remedy=_PROBE_AGAIN) from None
-    except RecursionError:
-        raise InputError("the file is nested too deeply to be evidence", place=source, remedy=_PROBE_AGAIN) from None
-    return from_json(document, source)
+    return from_json(parse_json(text, source, _PROBE_AGAIN), source)
 
 
 def load(path: Path) -> Evidence:
     """Read one evidence file. Raises InputError with the file and the place in it."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"the evidence file cannot be read: {error.strerror}", place=str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("the file is not JSON: it is not UTF-8 text", place=str(path)) from None
-    return loads(text, str(path))
+    return loads(read_text(path, "evidence file", _PROBE_AGAIN), str(path))
 
 
 def load_folder(folder: Path) -> tuple[tuple[str, Evidence], ...]:
@@ -113,10 +97,6 @@ def write(evidence: Evidence, path: Path) -> None:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         raise InputError(f"the evidence file cannot be written: {error.strerror}", place=str(path)) from None
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _line(value: object) -> str:

@@ -1,6 +1,6 @@
 """The vocabulary that every layer shares: frozen values, no behaviour that needs another layer."""
 
-from capaudit.model.boundary import Boundary, CaptureKind
+from capaudit.model.boundary import Boundary, BoundaryRefusedError, CaptureKind
 from capaudit.model.classes import BaselineState, Confidence, EvidenceVerdict, OwnershipClass, Severity
 from capaudit.model.errors import CapauditError, ConfigurationError, InputError, NoDeviceError, UnresolvedEntryError
 from capaudit.model.finding import Finding, Hop, Observation, Operation, Place, RelatedPlace, Suppression
@@ -19,6 +19,7 @@ __all__ = [
     "BaselineEntry",
     "BaselineState",
     "Boundary",
+    "BoundaryRefusedError",
     "CapauditError",
     "CaptureKind",
     "Confidence",
