@@ -14,7 +14,7 @@ from capaudit.model import Result
 from capaudit.report import RenderOptions
 from capaudit.report.html import render_page
 from capaudit.report.json import document
-from tests.report.browser import Browser, find_browser
+from tests.browser.chromium import Browser, find_browser
 
 pytestmark = pytest.mark.skipif(
     find_browser() is None, reason="no Chromium is installed (Debian: apt install chromium)"
