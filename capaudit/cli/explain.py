@@ -1,4 +1,4 @@
-"""``capaudit explain``: the page of a rule, or what is known about an operation."""
+"""``capaudit explain``: the page of a rule, what is known about an operation, or a guide."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ _SHOWN_CANDIDATES = 8
 
 
 @click.command()
-@click.argument("subject", metavar="CODE|NAME|OPERATION")
+@click.argument("subject", metavar="CODE|NAME|OPERATION|GUIDE")
 def explain(subject: str) -> int:
-    """Print the page of a rule (CAP103, host-to-device-copy) or of an operation (torch.Tensor.item)."""
+    """Print the page of a rule (CAP103, host-to-device-copy) or of an operation (torch.Tensor.item).
+
+    `capaudit explain ordering` prints the guide to the ordering replay contract.
+    """
+    from capaudit.knowledge.guides import guide, guide_names
+
+    text = guide(subject)
+    if text is not None:
+        click.echo(text, nl=False)
+        return 0
     from capaudit.knowledge import load
     from capaudit.report.pages import operation_page, rule_page
 
@@ -23,7 +32,7 @@ def explain(subject: str) -> int:
         return 0
     operation = knowledge.operation(subject)
     if operation is None:
-        raise _unknown(subject, [*knowledge.rules, *knowledge.rule_names, *knowledge.operations])
+        raise _unknown(subject, [*knowledge.rules, *knowledge.rule_names, *knowledge.operations, *guide_names()])
     from capaudit.knowledge.idioms import load_idioms
 
     click.echo(operation_page(operation, subject, knowledge.rules, tuple(load_idioms().values())), nl=False)

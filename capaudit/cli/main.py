@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "rules": "List the rules.",
     "cache": "Show or empty the cache that makes the next run fast.",
     "probe": "Run the program on a GPU and see what capture does to it.",
+    "ordering": "Record, verify and replay the joint and body order that a policy was trained against.",
 }
 
 
