@@ -14,11 +14,27 @@ G1_DEPTH_FIRST = (
     *(f"waist_{part}_joint" for part in ("yaw", "roll", "pitch")),
     *(
         f"left_{part}_joint"
-        for part in ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll", "wrist_pitch", "wrist_yaw")
+        for part in (
+            "shoulder_pitch",
+            "shoulder_roll",
+            "shoulder_yaw",
+            "elbow",
+            "wrist_roll",
+            "wrist_pitch",
+            "wrist_yaw",
+        )
     ),
     *(
         f"right_{part}_joint"
-        for part in ("shoulder_pitch", "shoulder_roll", "shoulder_yaw", "elbow", "wrist_roll", "wrist_pitch", "wrist_yaw")
+        for part in (
+            "shoulder_pitch",
+            "shoulder_roll",
+            "shoulder_yaw",
+            "elbow",
+            "wrist_roll",
+            "wrist_pitch",
+            "wrist_yaw",
+        )
     ),
 )
 # ... and breadth first, level by level, as PhysX does: legs and waist start at the pelvis, arms at the torso.
