@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "explain": "Print the page of a rule, or what is known about an operation.",
     "rules": "List the rules.",
     "cache": "Show or empty the cache that makes the next run fast.",
+    "why": "Say why a capture failed, from the run's log.",
     "probe": "Run the program on a GPU and see what capture does to it.",
     "ordering": "Record, verify and replay the joint and body order that a policy was trained against.",
 }
