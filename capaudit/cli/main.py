@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "why": "Say why a capture failed, from the run's log.",
     "probe": "Run the program on a GPU and see what capture does to it.",
     "ordering": "Record, verify and replay the joint and body order that a policy was trained against.",
+    "contract": "Judge a collector's declarations, manifests and gate evidence.",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from capaudit.contract.errors import MalformedError, Refusal
 from capaudit.evidence.decoding import MismatchError, decode, encode_whole
@@ -24,16 +24,25 @@ def to_document(value: object, schema: str) -> JsonObject:
 
 def from_document(kind: type[T], document: object, schema: str, source: str) -> T:
     """Build a contract value. Raises MalformedError with ``source`` and the JSON path of what is wrong."""
+    return member(kind, _body(document, schema, source), source, "$")
+
+
+def member(kind: type[T], value: object, source: str, path: str) -> T:
+    """Build the value that stands at a JSON path of a document. Raises MalformedError."""
+    try:
+        return decode(kind, value, path)
+    except MismatchError as error:
+        raise _malformed(source, error.path, error.message) from None
+
+
+def _body(document: object, schema: str, source: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise _malformed(source, "$", f"expected an object with the schema {schema!r}")
     found = document.get("schema")
-    if found != schema or type(found) is not str:
+    if found != schema:
         shown = "there is no schema field" if found is None else f"its schema is {str(found)[:60]!r}"
         raise _malformed(source, "$.schema", f"this is no {schema} document: {shown}")
-    try:
-        return decode(kind, {key: value for key, value in document.items() if key != "schema"})
-    except MismatchError as error:
-        raise _malformed(source, error.path, error.message) from None
+    return {key: value for key, value in document.items() if key != "schema"}
 
 
 def dumps(value: object, schema: str) -> str:
@@ -49,6 +58,12 @@ def loads(kind: type[T], text: str, schema: str, source: str = "document") -> T:
 def load(kind: type[T], path: Path, schema: str, what: str) -> T:
     """Read one file, which must be a regular one and no link. Raises InputError or MalformedError."""
     return loads(kind, read_text(path, what, _REMEDY, follow_links=False), schema, str(path))
+
+
+def load_plain(path: Path, schema: str, what: str) -> dict[str, Any]:
+    """Read one file of this schema as JSON values without the schema field. Raises InputError or MalformedError."""
+    text = read_text(path, what, _REMEDY, follow_links=False)
+    return _body(parse_json(text, str(path), _REMEDY), schema, str(path))
 
 
 def canonical_sha256(value: object) -> str:

@@ -149,17 +149,26 @@ class AuditObservation:
 
 @dataclass(frozen=True, slots=True)
 class ArmRun:
-    """Whether an arm was run, with one manifest per trajectory; ``reason`` says why it was not."""
+    """Whether an arm was run, with one manifest per trajectory; ``reason`` says why it was not.
+
+    ``no_go``: the candidate cannot be captured, for structural reasons that ``reason`` states and the runs
+    behind the ids in ``evidence`` show. It is a result, not a gap: there was no trajectory to compare.
+    """
 
     arm: Arm
-    status: Literal["run", "not_run"]
+    status: Literal["run", "not_run", "no_go"]
     reason: str
     manifests: Mapping[Trajectory, RunManifest]
+    evidence: tuple[Identity, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.status == "not_run" and (not self.reason.strip() or self.manifests):
-            raise malformed("reason", "an arm that was not run has a reason and no manifests")
+        if self.status != "run" and not self.reason.strip():
+            raise malformed("reason", "an arm that was not run has a reason")
+        if self.status == "not_run" and self.manifests:
+            raise malformed("manifests", "an arm that was not run has no manifests")
+        if (self.status == "no_go") is not bool(self.evidence):
+            raise malformed("evidence", "a no-go rests on at least one piece of evidence, and nothing else does")
 
 
 @dataclass(frozen=True, slots=True)
