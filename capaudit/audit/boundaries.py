@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from capaudit.audit.discovery import discover
 from capaudit.audit.names import External, Names
 from capaudit.audit.options import AuditOptions
-from capaudit.model import Boundary, CaptureKind, InputError, UnresolvedEntryError
+from capaudit.model import Boundary, BoundaryRefusedError, CaptureKind, InputError, UnresolvedEntryError
 from capaudit.program import ClassInfo, FunctionInfo, Module, Program
 from capaudit.program.comments import CapauditComment
 from capaudit.program.index import shown_path
@@ -95,18 +95,7 @@ def _declared(program: Program, names: Names, options: AuditOptions, declared: B
     kind: CaptureKind = declared.capture
     if declared.origin == "command line":
         kind = guess or inferred_capture(module)
-    boundary = Boundary(
-        declared.name,
-        declared.entry,
-        kind,
-        declared.origin,
-        function.module.file,
-        function.line,
-        declared.completion_owned,
-        declared.cold_path,
-        declared.carriers,
-        declared.exclude,
-    )
+    boundary = replace(declared, capture=kind, file=function.module.file, line=function.line)
     return Entry(boundary, function, cls)
 
 
@@ -185,12 +174,14 @@ def _marked(program: Program, names: Names, capture: CaptureKind | None) -> list
         marks = {c.line: c for c in program.comments(module) if c.word == "boundary"}
         for function in module.all_functions:
             origin, kind, label = "", capture, ""
+            beyond: dict[str, object] = {}
             for line in _header_lines(function):
                 if line in marks:
                     origin = "comment"
                     options = dict(option.partition("=")[::2] for option in marks[line].options)
                     kind = kind or _kind(options.get("capture"))
                     label = options.get("name", "")
+                    beyond = {key.replace("-", "_"): _literal(options[key]) for key in options if key in _BEYOND_ONE}
             decorator = _capaudit_decorator(names, function, "boundary")
             if decorator is not None:
                 origin = "decorator"
@@ -200,9 +191,29 @@ def _marked(program: Program, names: Names, capture: CaptureKind | None) -> list
                             kind = kind or _kind(str(keyword.value.value))
                         if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
                             label = str(keyword.value.value)
+                        if keyword.arg in _BEYOND_ONE and isinstance(keyword.value, ast.Constant):
+                            beyond[keyword.arg] = keyword.value.value
             if origin:
-                entries.append(_make_entry(function, function.cls, kind, origin, label))
+                entry = _make_entry(function, function.cls, kind, origin, label)
+                entries.append(replace(entry, boundary=_bounded(entry.boundary, beyond)))
     return entries
+
+
+_BEYOND_ONE = ("k", "action-sequence", "action_sequence", "speculative")
+"""Declarations that would cover more than one control step; the boundary refuses all but the plain values."""
+
+
+def _literal(text: str) -> object:
+    return {"true": True, "false": False}.get(text.lower(), int(text) if text.isascii() and text.isdigit() else text)
+
+
+def _bounded(boundary: Boundary, beyond: dict[str, object]) -> Boundary:
+    """Return the boundary as declared. Raises BoundaryRefusedError, before anything is analysed, at the ``def``."""
+    try:
+        return replace(boundary, **beyond)  # type: ignore[arg-type]
+    except BoundaryRefusedError as error:
+        place = f"{boundary.file}:{boundary.line}"
+        raise BoundaryRefusedError(error.message, place=place, remedy=error.remedy) from None
 
 
 def _kind(text: str | None) -> CaptureKind | None:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from capaudit.model import Boundary, CaptureKind, ConfigurationError
+from capaudit.model import AuditName, Boundary, BoundaryRefusedError, CaptureKind, ConfigurationError
 
 _CAPTURES: Final = get_args(CaptureKind)
 
@@ -29,6 +29,7 @@ class Configuration:
     the user's own code. ``select``, ``ignore`` and ``extend_select`` hold selectors: a code
     (``CAP103``), a name (``host-to-device-copy``) or a prefix of codes (``CAP1``); an empty
     ``select`` means every rule. ``versions`` maps a library to the version to judge by.
+    ``audits`` maps ``environment``, ``backend`` and ``collector`` to the packages whose findings are counted apart.
     """
 
     source: Path | None = None
@@ -45,6 +46,7 @@ class Configuration:
     versions: Mapping[str, str] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
+    audits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def reports(self, code: str, name: str, file: Path) -> bool:
         """Return whether a finding of this rule in this file is wanted.
@@ -179,6 +181,11 @@ class _Reader:
         remedy = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(keys))}"
         return ConfigurationError(f"unknown key {full_key!r}", place=str(self.file), remedy=remedy)
 
+    def whole(self, key: str, value: object) -> int:
+        if type(value) is not int:
+            raise _wrong(self.file, key, "a whole number", value)
+        return value
+
     def flag(self, key: str, value: object) -> bool:
         if not isinstance(value, bool):
             raise _wrong(self.file, key, "true or false", value)
@@ -232,7 +239,16 @@ class _Reader:
                 place=str(self.file),
                 remedy='add entry = "package.module:Class.method" or "package.module:function"',
             )
-        return Boundary(**{"name": entry, "capture": "torch", "origin": "configuration", **values})
+        try:
+            return Boundary(**{"name": entry, "capture": "torch", "origin": "configuration", **values})
+        except BoundaryRefusedError as error:
+            place = f"{self.file}: {where}"
+            raise BoundaryRefusedError(error.message, place=place, remedy=error.remedy) from None
+
+    def audits(self, key: str, value: object) -> dict[str, tuple[str, ...]]:
+        if not isinstance(value, dict):
+            raise _wrong(self.file, key, "a table of lists of package names", value)
+        return self._read(value, key, _AUDIT_KEYS)
 
 
 _Key = tuple[str, Callable[[_Reader, str, object], object]]
@@ -245,7 +261,14 @@ _BOUNDARY_KEYS: Final[Mapping[str, _Key]] = {
     "cold-path": ("cold_path", _Reader.texts),
     "carriers": ("carriers", _Reader.texts),
     "exclude": ("exclude", _Reader.texts),
+    "inputs": ("inputs", _Reader.texts),
+    "outputs": ("outputs", _Reader.texts),
+    "k": ("k", _Reader.whole),
+    "action-sequence": ("action_sequence", _Reader.flag),
+    "speculative": ("speculative", _Reader.flag),
 }
+
+_AUDIT_KEYS: Final[Mapping[str, _Key]] = {name: (name, _Reader.texts) for name in get_args(AuditName)}
 
 _KEYS: Final[Mapping[str, _Key]] = {
     "paths": ("paths", _Reader.texts),
@@ -260,6 +283,7 @@ _KEYS: Final[Mapping[str, _Key]] = {
     "versions": ("versions", _Reader.text_table),
     "evidence": ("evidence", _Reader.texts),
     "boundary": ("boundaries", _Reader.boundaries),
+    "audits": ("audits", _Reader.audits),
 }
 
 

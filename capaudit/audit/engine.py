@@ -17,6 +17,7 @@ from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
+from capaudit.audit.static_audits import static_audits
 from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
 from capaudit.audit.values import Function, Value, instance, reset_pool
 from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
@@ -242,4 +243,5 @@ def _result(
         pruned=tuple(sorted(pruned, key=lambda p: (p.place, p.reason))),
         statistics=statistics,
         functions=tuple(function for _, verdict in results for function in verdict.reached),
+        audits=static_audits(options.configuration.audits, program, (verdict for _, verdict in results), findings),
     )

@@ -12,7 +12,6 @@ from capaudit.contract.gate_words import (
     MAX_TOLERANCE,
     TOLERANT_FIELDS,
     Arm,
-    AuditName,
     Fault,
     Field,
     Mask,
@@ -22,6 +21,7 @@ from capaudit.contract.gate_words import (
 from capaudit.contract.manifest import RunManifest
 from capaudit.contract.reasons import CONTRACT_VERSION
 from capaudit.contract.strict import Counter, Finite, GitHead, Identity, Positive, Sha256, check_fields, malformed
+from capaudit.model import AuditName
 
 GATE_S_SCHEMA: Final = "capaudit-gate-s/1"
 

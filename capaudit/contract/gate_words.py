@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
+from capaudit.model import AuditName
+
 Arm = Literal["null", "mps"]
 """``null``: the collector has the GPU's context to itself. ``mps``: it shares it through NVIDIA MPS."""
 
@@ -30,9 +32,6 @@ Fault = Literal[
 
 Outcome = Literal["fell_back", "failed_closed", "refused", "invalidated", "restored", "unnoticed"]
 """What the collector did about a planted fault; ``unnoticed`` is never right."""
-
-AuditName = Literal["environment", "backend", "collector"]
-"""The three static audits, by the packages that they look at."""
 
 ARMS: Final[tuple[Arm, ...]] = get_args(Arm)
 TRAJECTORIES: Final[tuple[Trajectory, ...]] = get_args(Trajectory)

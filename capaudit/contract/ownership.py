@@ -32,15 +32,34 @@ class CaptureViolation(CapauditError):
 @overload
 def boundary(function: _F, /) -> _F: ...
 @overload
-def boundary(*, name: str | None = None, capture: CaptureKind = "torch") -> Callable[[_F], _F]: ...
 def boundary(
-    function: _F | None = None, /, *, name: str | None = None, capture: CaptureKind = "torch"
+    *,
+    name: str | None = None,
+    capture: CaptureKind = "torch",
+    inputs: tuple[str, ...] = (),
+    outputs: tuple[str, ...] = (),
+    k: int = 1,
+    action_sequence: bool = False,
+    speculative: bool = False,
+) -> Callable[[_F], _F]: ...
+def boundary(
+    function: _F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    capture: CaptureKind = "torch",
+    inputs: tuple[str, ...] = (),
+    outputs: tuple[str, ...] = (),
+    k: int = 1,
+    action_sequence: bool = False,
+    speculative: bool = False,
 ) -> _F | Callable[[_F], _F]:
     """Declare a function as the entry of captured work; the function itself is returned unchanged.
 
     ``name`` is how reports call the boundary (default: the function's qualified name), ``capture``
-    who starts the capture. Errors: ``TypeError`` for something that is no plain function,
-    ``ValueError`` for an unknown capture kind.
+    who starts the capture, ``inputs`` and ``outputs`` the carriers that cross it. Errors: ``TypeError``
+    for something that is no plain function, ``ValueError`` for an unknown capture kind,
+    ``BoundaryRefusedError`` for more than one control step per replay.
     """
     if capture not in get_args(CaptureKind):
         raise ValueError(f"capture is {capture!r}; it must be one of {', '.join(get_args(CaptureKind))}")
@@ -52,6 +71,11 @@ def boundary(
             entry=f"{target.__module__}:{target.__qualname__}",
             capture=capture,
             origin="decorator",
+            inputs=tuple(inputs),
+            outputs=tuple(outputs),
+            k=k,
+            action_sequence=action_sequence,
+            speculative=speculative,
         )
         setattr(target, _BOUNDARY_ATTRIBUTE, declaration)
         return target

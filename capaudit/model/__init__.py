@@ -5,17 +5,20 @@ from capaudit.model.classes import BaselineState, Confidence, EvidenceVerdict, O
 from capaudit.model.errors import CapauditError, ConfigurationError, InputError, NoDeviceError, UnresolvedEntryError
 from capaudit.model.finding import Finding, Hop, Observation, Operation, Place, RelatedPlace, Suppression
 from capaudit.model.result import (
+    AuditName,
     BaselineEntry,
     EvidenceRow,
     EvidenceSummary,
     PrunedBranch,
     ReachedFunction,
     Result,
+    StaticAudit,
     Statistics,
     UnresolvedCall,
 )
 
 __all__ = [
+    "AuditName",
     "BaselineEntry",
     "BaselineState",
     "Boundary",
@@ -40,6 +43,7 @@ __all__ = [
     "RelatedPlace",
     "Result",
     "Severity",
+    "StaticAudit",
     "Statistics",
     "Suppression",
     "UnresolvedCall",

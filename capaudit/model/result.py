@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from capaudit.model.boundary import Boundary
 from capaudit.model.finding import Finding, Hop, Operation, Place
@@ -92,6 +93,26 @@ class EvidenceSummary:
     stale: int = 0
 
 
+AuditName = Literal["environment", "backend", "collector"]
+"""The three static audits that a capture decision asks for, by the packages that they look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticAudit:
+    """What one of the three audits found in its packages.
+
+    ``functions`` counts the functions of the packages that a boundary reaches, read or known from the
+    knowledge tables. ``findings`` counts all of them, whatever the selection of rules; ``unresolved`` the
+    calls that nobody could follow.
+    """
+
+    audit: AuditName
+    packages: tuple[str, ...]
+    functions: int
+    findings: int
+    unresolved: int
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """Everything that one audit found, in report order.
@@ -111,3 +132,4 @@ class Result:
     absent: tuple[BaselineEntry, ...] = ()
     evidence: EvidenceSummary | None = None
     functions: tuple[ReachedFunction, ...] = ()
+    audits: tuple[StaticAudit, ...] = ()

@@ -50,6 +50,7 @@ def document(result: Result, options: RenderOptions) -> dict[str, Any]:
         document["functions"] = [_function(function) for function in result.functions]
         document["unresolved_calls"] = [_unresolved(call) for call in result.unresolved]
         document["pruned"] = [{**_span(branch.place), "reason": branch.reason} for branch in result.pruned]
+    document["audits"] = [asdict(audit) for audit in result.audits]
     document["statistics"] = _statistics(result.statistics, options)
     return document
 

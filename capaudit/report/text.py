@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from capaudit.model import Boundary, EvidenceVerdict, Finding, OwnershipClass, Place, Result, UnresolvedCall
 from capaudit.report.options import RenderOptions
 from capaudit.report.source import SourceLines, frame, printable
-from capaudit.report.words import NO_BOUNDARY, boundary_line, class_counts, count, name_counts
+from capaudit.report.words import NO_BOUNDARY, audit_line, boundary_line, class_counts, count, name_counts
 
 _RED, _YELLOW, _CYAN, _BOLD, _DIM = "31", "33", "36", "1", "2"
 _SHOWN_UNRESOLVED = 5
@@ -132,6 +132,7 @@ class _Text:
             f"operations: {class_counts(statistics.by_class)}; "
             f"{count(statistics.functions_reachable, 'function')} reached, {count(statistics.files, 'file')} read"
         )
+        yield from (f"audit {audit_line(audit)}" for audit in result.audits)
         if statistics.unresolved and self.options.strict:
             yield f"--strict: {count(statistics.unresolved, 'unresolved operation')} fail the check"
         if self.options.statistics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from capaudit.model import Boundary, OwnershipClass
+from capaudit.model import Boundary, OwnershipClass, StaticAudit
 
 CLASS_ORDER = tuple(ownership.value for ownership in OwnershipClass)
 
@@ -32,6 +32,15 @@ def boundary_line(boundary: Boundary) -> str:
     """Return what the boundary is and why it was audited, in one line."""
     place = f" at {boundary.file}:{boundary.line}" if boundary.file else ""
     return f"{boundary.entry}{place} ({boundary.capture} capture; {boundary.origin})"
+
+
+def audit_line(audit: StaticAudit) -> str:
+    """Return what one of the three audits found; one that reached nothing found nothing out."""
+    packages = f"{audit.audit} ({', '.join(audit.packages)})"
+    if not audit.functions:
+        return f"{packages}: not reached, no boundary calls into these packages"
+    unresolved = f", {count(audit.unresolved, 'unresolved call')}" if audit.unresolved else ""
+    return f"{packages}: {count(audit.findings, 'finding')} in {count(audit.functions, 'function')}{unresolved}"
 
 
 NO_BOUNDARY = (
