@@ -23,7 +23,7 @@ STATUS_BROKEN_PIPE: Final = 141
 COMMANDS: Final = {
     "check": "Audit everything that a capture boundary reaches (the main job).",
     "inventory": "List every reachable operation with owner, class and reason.",
-    "report": "Write a page to look through: call tree, code with findings in place, evidence.",
+    "report": "Write a page: call tree, code with findings in place, evidence.",
     "boundaries": "List the capture boundaries that a check would audit, and why.",
     "explain": "Print the page of a rule, or what is known about an operation.",
     "rules": "List the rules.",
