@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "cache": "Show or empty the cache that makes the next run fast.",
     "why": "Say why a capture failed, from the run's log.",
     "probe": "Run the program on a GPU and see what capture does to it.",
-    "ordering": "Record, verify and replay the joint and body order that a policy was trained against.",
+    "ordering": "Record, verify and replay the joint and body order of a policy.",
     "contract": "Judge a collector's declarations, manifests and gate evidence.",
 }
 
