@@ -106,6 +106,18 @@ SCHEMA = closed(
         "baselined": {"type": "array", "items": FINDING},
         "absent": {"type": "array", "items": ABSENT},
         "evidence": {"anyOf": [{"type": "null"}, EVIDENCE]},
+        "audits": {
+            "type": "array",
+            "items": closed(
+                {
+                    "audit": {"enum": ["environment", "backend", "collector"]},
+                    "packages": {"type": "array", "items": TEXT},
+                    "functions": NUMBER,
+                    "findings": NUMBER,
+                    "unresolved": NUMBER,
+                }
+            ),
+        },
         "operations": {
             "type": "array",
             "items": closed(
