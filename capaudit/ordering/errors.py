@@ -36,7 +36,7 @@ class OrderingError(CapauditError):
         remedy: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        advice = EXPLICIT if remedy is None else remedy if "ArticulationCfg." in remedy else f"{remedy}; or {EXPLICIT}"
+        advice = EXPLICIT if remedy is None else remedy if "explicit list" in remedy else f"{remedy}; or {EXPLICIT}"
         super().__init__(message, place=place, remedy=advice)
         self.details: dict[str, Any] = dict(details or {})
 
