@@ -180,7 +180,9 @@ def hazard_of(message: str, located: Located | None = None) -> str:
             if located.stack[0][2].endswith(function):
                 return code
     lowered = message.lower()
-    return next((code for text, code in _HAZARDS if text in lowered), "CAP105")
+    # CUDA's general message is also what work on another stream gets.
+    general = "CAP402" if located is not None and located.elsewhere else "CAP105"
+    return next((code for text, code in _HAZARDS if text in lowered), general)
 
 
 def _allocation_in_body(error: BaseException, locator: LineLocator, roots: SourceRoots) -> Located | None:

@@ -22,16 +22,22 @@ class CaptureSource(Protocol):
         """Return the status and the nodes, by type, that were recorded since the last call."""
         ...
 
+    def works_elsewhere(self) -> bool:
+        """Whether the current stream is another one than the stream that captures."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Located:
     """Where something happened. ``stack`` runs innermost first; its first frame is the cause.
 
     ``place`` is the innermost frame inside the target's roots, or ``None`` where there is none.
+    ``elsewhere`` says that the current stream was another one than the stream that captures.
     """
 
     stack: tuple[RawFrame, ...]
     place: RawFrame | None
+    elsewhere: bool = False
 
 
 class LineLocator(LineWatcher):
@@ -61,7 +67,7 @@ class LineLocator(LineWatcher):
             self._ran.setdefault(code.co_filename, set()).add(line)
         elif status == INVALIDATED and self.fault is None:
             frames = self.frames()
-            self.fault = Located(frames, self._roots.innermost_user(frames))
+            self.fault = Located(frames, self._roots.innermost_user(frames), self._source.works_elsewhere())
 
     def harmless_lines(self, fault: Located | None) -> LinesByFile:
         """Return the lines that ran while the capture went on, without those that ``fault`` cut short."""

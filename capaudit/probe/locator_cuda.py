@@ -29,6 +29,7 @@ class CudaCaptureSource:
 
     def __init__(self, stream: int) -> None:
         self._runtime = load_runtime()
+        self._handle = stream
         self._stream = self._runtime.cudaStream_t(stream)
         self._seen: dict[int, set[int]] = {}  # nodes by graph: bodies of conditional nodes are graphs of their own
 
@@ -49,6 +50,11 @@ class CudaCaptureSource:
                 seen.add(int(node))
                 growth[self._type_name(node)] += 1
         return ACTIVE, growth
+
+    def works_elsewhere(self) -> bool:
+        import torch
+
+        return int(torch.cuda.current_stream().cuda_stream) != self._handle
 
     def _type_name(self, node: Any) -> str:
         error, kind = self._runtime.cudaGraphNodeGetType(node)

@@ -58,7 +58,7 @@ def run_replay(
     if not outcome.succeeded or outcome.captured is None or outcome.captured.replay is None:
         return Record(id="replay", subject="replay", outcome="not captured", error=outcome.first_error)
     after = addresses(target.owner, "cuda")
-    kept = {int(tensor.untyped_storage().data_ptr()) for tensor, _ in _tensors_of(target.owner)}
+    kept = _storages_of(target.owner)
     poisoned = poison(outcome.output, kept, "cuda")
     graph_side = Side(target.owner, outcome.captured.replay, target.before_step, outcome.output)
     synchronize = torch.cuda.synchronize
@@ -208,6 +208,12 @@ def _eager_side(
 
     seed_everything(seed + 1)
     return Side(target.owner, step, target.before_step), copied
+
+
+def _storages_of(owner: Any) -> set[int]:
+    """Return the addresses of the carriers' storages. Reads no element: memory of the graph is none before a replay."""
+    tensors = (as_tensor(carrier.value) for carrier in find_carriers(owner, "cuda"))
+    return {int(tensor.untyped_storage().data_ptr()) for tensor in tensors if tensor is not None}
 
 
 def _tensors_of(owner: Any) -> list[tuple[Any, Any]]:

@@ -23,6 +23,9 @@ class Nothing:
     def poll(self) -> tuple[int, dict[str, int]]:
         return ACTIVE, {}
 
+    def works_elsewhere(self) -> bool:
+        return False
+
 
 def outcome(**counts: int) -> CaptureOutcome:
     locator = LineLocator(Nothing(), ROOTS)
@@ -93,6 +96,14 @@ def test_what_an_eager_step_did_at_the_line_names_the_hazard_of_cudas_general_me
 )
 def test_the_cause_and_the_message_name_the_hazard(message: str, cause: str, code: str) -> None:
     assert hazard_of(message, failed(message, cause).located) == code
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [("operation not permitted when stream is capturing", "CAP402"), ("CUBLAS_STATUS_NOT_INITIALIZED", "CAP503")],
+)
+def test_another_current_stream_explains_what_the_message_does_not(message: str, code: str) -> None:
+    assert hazard_of(message, Located((USER,), USER, elsewhere=True)) == code
 
 
 def test_an_allocation_in_the_body_of_a_conditional_node_is_located_where_it_was_made() -> None:

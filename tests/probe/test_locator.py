@@ -27,6 +27,7 @@ class FakeCapture:
     def __init__(self) -> None:
         self._told: list[str] = []
         self._status = ACTIVE
+        self.elsewhere = False
         self.record = self._told.append
         self.spoil = functools.partial(self._told.append, "spoil")
 
@@ -36,6 +37,9 @@ class FakeCapture:
             self._status = INVALIDATED
         self._told.clear()
         return self._status, growth
+
+    def works_elsewhere(self) -> bool:
+        return self.elsewhere
 
 
 def line_of(text: str) -> int:
@@ -201,3 +205,19 @@ def test_files_are_named_by_root_and_never_by_local_path() -> None:
 def test_the_probes_own_frames_are_left_out_of_stacks() -> None:
     assert all(locator_lines.__file__ != frame[0] for frame in current_stack())
     assert current_stack()[0][0] == str(HERE)
+
+
+def switches_streams(capture: FakeCapture) -> None:
+    capture.elsewhere = True
+    capture.spoil()
+    innocent(capture)
+    capture.elsewhere = False
+
+
+def test_the_fault_remembers_that_another_stream_was_current() -> None:
+    located = run(switches_streams).fault
+    assert located is not None
+    assert located.elsewhere
+    same = run(guilty).fault
+    assert same is not None
+    assert not same.elsewhere
