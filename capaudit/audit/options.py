@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,8 @@ class AuditOptions:
     """Roots, boundaries and settings of one audit.
 
     ``entries`` replace configured boundaries; ``capture`` says who starts the capture of entries
-    that do not say it themselves. ``source`` replaces the content of one file (editor, stdin).
+    that do not say it themselves. ``unsaved`` holds content by absolute path that stands for what the
+    disk has (an editor, stdin).
     """
 
     paths: tuple[Path, ...]
@@ -23,3 +25,4 @@ class AuditOptions:
     configuration: Configuration = field(default_factory=Configuration)
     working_directory: Path = field(default_factory=Path.cwd)
     collect_operations: bool = False
+    unsaved: Mapping[Path, bytes] = field(default_factory=dict)

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "rules": "List the rules.",
     "cache": "Show or empty the cache that makes the next run fast.",
     "why": "Say why a capture failed, from the run's log.",
+    "lsp": "Run the language server for an editor.",
     "probe": "Run the program on a GPU and see what capture does to it.",
     "ordering": "Record, verify and replay the joint and body order of a policy.",
     "contract": "Judge a collector's declarations, manifests and gate evidence.",

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import gc
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from capaudit.program.comments import CapauditComment, read_comments
-from capaudit.program.reading import find_sources, read_source
+from capaudit.program.reading import find_sources, parse_source, read_source
 from capaudit.program.symbols import ClassInfo, FunctionInfo, ImportedName, Module, Unparsable, dotted_text
 
 
@@ -172,8 +172,15 @@ def _calls_with_owner(
     yield from found
 
 
-def build_program(roots: tuple[Path, ...], working_directory: Path, exclude: tuple[str, ...] = ()) -> Program:
+def build_program(
+    roots: tuple[Path, ...],
+    working_directory: Path,
+    exclude: tuple[str, ...] = (),
+    unsaved: Mapping[Path, bytes] | None = None,
+) -> Program:
     """Index every Python file under ``roots``.
+
+    ``unsaved`` holds content by absolute path that stands for what the disk has (an editor, stdin).
 
     Errors: ``InputError`` for a root that does not exist. A file that cannot be read or parsed is
     listed in ``Program.unparsable``.
@@ -184,9 +191,10 @@ def build_program(roots: tuple[Path, ...], working_directory: Path, exclude: tup
     enabled = gc.isenabled()
     gc.disable()  # syntax trees are acyclic garbage-free data; collecting while building costs a third of the time
     try:
-        for root, file in find_sources(roots, exclude):
+        for root, file in find_sources(roots, exclude, unsaved or ()):
             shown = shown_path(file, working_directory)
-            parsed = read_source(file, shown)
+            given = (unsaved or {}).get(file)
+            parsed = read_source(file, shown) if given is None else parse_source(given, shown)
             if isinstance(parsed, Unparsable):
                 unparsable.append(parsed)
                 continue
