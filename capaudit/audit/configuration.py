@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from capaudit.model import AuditName, Boundary, BoundaryRefusedError, CaptureKind, ConfigurationError
+from capaudit.audit.selection import Override, is_reported
+from capaudit.model import AuditName, Boundary, BoundaryRefusedError, CaptureKind, ConfigurationError, Severity
 
 _CAPTURES: Final = get_args(CaptureKind)
 
@@ -28,7 +28,9 @@ class Configuration:
     refer; both are ``None`` without a file. ``follow`` names installed packages that are read like
     the user's own code. ``select``, ``ignore`` and ``extend_select`` hold selectors: a code
     (``CAP103``), a name (``host-to-device-copy``) or a prefix of codes (``CAP1``); an empty
-    ``select`` means every rule. ``versions`` maps a library to the version to judge by.
+    ``select`` means every rule. ``severity`` maps selectors to how much a finding weighs and ``overrides``
+    change the choice for some files. ``evidence`` are files or folders of the probe's evidence,
+    ``baseline`` is a file of accepted findings. ``versions`` maps a library to the version to judge by.
     ``audits`` maps ``environment``, ``backend`` and ``collector`` to the packages whose findings are counted apart.
     """
 
@@ -45,28 +47,16 @@ class Configuration:
     strict: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     evidence: tuple[str, ...] = ()
+    require_evidence: bool = False
+    baseline: str | None = None
+    severity: Mapping[str, Severity] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
     audits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def reports(self, code: str, name: str, file: Path) -> bool:
-        """Return whether a finding of this rule in this file is wanted.
-
-        Of ``select``, ``extend-select`` and ``ignore`` the most specific match decides (a full code
-        or name before a prefix, a long prefix before a short one), and ``ignore`` wins a tie. Meta
-        findings (CAP9xx) say how far the audit itself can be trusted, so a narrow ``select`` does
-        not hide them; only ``ignore`` does. ``file`` is absolute, or relative to the root.
-        """
-        open_to_all = not self.select or code.startswith("CAP9")
-        wanted = max(_specificity(self.select, code, name), 0 if open_to_all else -1)
-        wanted = max(wanted, _specificity(self.extend_select, code, name))
-        if wanted < 0 or _specificity(self.ignore, code, name) >= max(wanted, 1):
-            return False
-        relative = _relative_to(file, self.root)
-        return not any(
-            _specificity(selectors, code, name) > 0
-            for pattern, selectors in self.per_file_ignores.items()
-            if fnmatchcase(relative, pattern) or fnmatchcase(file.name, pattern)
-        )
+        """Return whether a finding of this rule in this file is wanted; see ``selection.is_reported``."""
+        return is_reported(self, code, name, file)
 
     def knowledge_files(self) -> tuple[Path, ...]:
         """Return the files that the ``knowledge`` patterns name, sorted.
@@ -95,7 +85,38 @@ class Configuration:
     def selectors(self) -> tuple[str, ...]:
         """Every selector that the configuration mentions, so that unknown ones can be refused."""
         per_file = [selector for selectors in self.per_file_ignores.values() for selector in selectors]
-        return tuple(dict.fromkeys([*self.select, *self.ignore, *self.extend_select, *per_file]))
+        every = [*self.select, *self.ignore, *self.extend_select, *per_file, *self.severity]
+        for item in self.overrides:
+            every += [*(item.select or ()), *item.ignore, *item.extend_select, *item.severity]
+        return tuple(dict.fromkeys(every))
+
+    def with_selectors(self, named: Mapping[str, str]) -> Configuration:
+        """Return the configuration with every selector replaced by what ``named`` has for it."""
+
+        def all_of(selectors: Iterable[str]) -> tuple[str, ...]:
+            return tuple(named[selector] for selector in selectors)
+
+        def weights(table: Mapping[str, Severity]) -> dict[str, Severity]:
+            return {named[selector]: severity for selector, severity in table.items()}
+
+        return replace(
+            self,
+            select=all_of(self.select),
+            ignore=all_of(self.ignore),
+            extend_select=all_of(self.extend_select),
+            per_file_ignores={pattern: all_of(selectors) for pattern, selectors in self.per_file_ignores.items()},
+            severity=weights(self.severity),
+            overrides=tuple(
+                replace(
+                    item,
+                    select=all_of(item.select) if item.select is not None else None,
+                    ignore=all_of(item.ignore),
+                    extend_select=all_of(item.extend_select),
+                    severity=weights(item.severity),
+                )
+                for item in self.overrides
+            ),
+        )
 
 
 def find_configuration(start: Path) -> Path | None:
@@ -216,6 +237,37 @@ class _Reader:
             raise _wrong(self.file, key, "one of " + ", ".join(f'"{kind}"' for kind in _CAPTURES), value)
         return str(value)
 
+    def severities(self, key: str, value: object) -> dict[str, Severity]:
+        if not isinstance(value, dict):
+            raise _wrong(self.file, key, "a table of rules", value)
+        return {name: self.severity(f"{key}.{name}", item) for name, item in value.items()}
+
+    def severity(self, key: str, value: object) -> Severity:
+        if value not in tuple(Severity):
+            raise _wrong(self.file, key, "one of " + ", ".join(f'"{kind.value}"' for kind in Severity), value)
+        return Severity(str(value))
+
+    def overrides(self, key: str, value: object) -> tuple[Override, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise _wrong(self.file, key, f"an array of tables, written [[{key}]]", value)
+        return tuple(self._override(f"{key}[{index}]", item) for index, item in enumerate(value))
+
+    def _override(self, where: str, table: dict[str, Any]) -> Override:
+        values = self._read(table, where, _OVERRIDE_KEYS)
+        if not values.get("paths"):
+            raise ConfigurationError(
+                f"{where} has no 'paths'",
+                place=str(self.file),
+                remedy='add the files that it is for: paths = ["scripts/*"]',
+            )
+        if len(values) == 1:
+            raise ConfigurationError(
+                f"{where} changes nothing",
+                place=str(self.file),
+                remedy="add select, ignore, extend-select or severity, or delete it",
+            )
+        return Override(**values)
+
     def boundaries(self, key: str, value: object) -> tuple[Boundary, ...]:
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise _wrong(self.file, key, f"an array of tables, written [[{key}]]", value)
@@ -253,6 +305,14 @@ class _Reader:
 
 _Key = tuple[str, Callable[[_Reader, str, object], object]]
 
+_OVERRIDE_KEYS: Final[Mapping[str, _Key]] = {
+    "paths": ("paths", _Reader.texts),
+    "select": ("select", _Reader.texts),
+    "ignore": ("ignore", _Reader.texts),
+    "extend-select": ("extend_select", _Reader.texts),
+    "severity": ("severity", _Reader.severities),
+}
+
 _BOUNDARY_KEYS: Final[Mapping[str, _Key]] = {
     "name": ("name", _Reader.text),
     "entry": ("entry", _Reader.text),
@@ -282,6 +342,10 @@ _KEYS: Final[Mapping[str, _Key]] = {
     "strict": ("strict", _Reader.flag),
     "versions": ("versions", _Reader.text_table),
     "evidence": ("evidence", _Reader.texts),
+    "require-evidence": ("require_evidence", _Reader.flag),
+    "baseline": ("baseline", _Reader.text),
+    "severity": ("severity", _Reader.severities),
+    "overrides": ("overrides", _Reader.overrides),
     "boundary": ("boundaries", _Reader.boundaries),
     "audits": ("audits", _Reader.audits),
 }
@@ -291,23 +355,3 @@ def _wrong(file: Path, key: str, wanted: str, value: object) -> ConfigurationErr
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     return ConfigurationError(f"{key!r} is {shown}", place=str(file), remedy=f"it must be {wanted}")
-
-
-def _specificity(selectors: Iterable[str], code: str, name: str) -> int:
-    """Return how exactly the best selector names the rule: -1 not at all, 100 in full, else the prefix's length."""
-    best = -1
-    for selector in selectors:
-        if selector in (code, name):
-            return 100
-        if code.startswith(selector):
-            best = max(best, len(selector))
-    return best
-
-
-def _relative_to(file: Path, root: Path | None) -> str:
-    if root is not None and file.is_absolute():
-        try:
-            return file.resolve().relative_to(root).as_posix()
-        except ValueError:
-            return file.as_posix()
-    return file.as_posix()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from capaudit.audit import calls, parameters
@@ -23,7 +23,7 @@ from capaudit.audit.values import Function, Value, instance, reset_pool
 from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
 from capaudit.audit.warmup import capturing_functions, entry_is_warm
 from capaudit.knowledge import Knowledge, load
-from capaudit.model import Boundary, Finding, OwnershipClass, Place, Result, Statistics
+from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import FunctionInfo, Program, build_program
 
 
@@ -93,8 +93,21 @@ def _audit(options: AuditOptions, started: float) -> Result:
         comment_finding("CAP904", module, comment, message, knowledge)
         for module, comment, message in stray_comments(program)
     )
-    findings = apply_suppressions(program, findings, knowledge, spans(audited))
-    return _result(options, program, results, findings, started)
+    summary: EvidenceSummary | None = None
+    if options.evidence:
+        from capaudit.audit.observed import observe
+
+        observed = observe(options, program, knowledge, entries, facts.owned, findings)
+        findings, summary = observed.findings, observed.summary
+    kept, suppressed = apply_suppressions(program, findings, knowledge, spans(audited), options.today)
+    if options.evidence:
+        from capaudit.audit.observed import contradictions
+
+        kept += contradictions([*kept, *suppressed], knowledge)
+    result = _result(options, program, results, kept, started)
+    silenced = sorted(suppressed, key=lambda finding: finding.sort_key)
+    files = sorted([*program.by_file, *(broken.file for broken in program.unparsable)])
+    return replace(result, suppressed=tuple(silenced), evidence=summary, files=tuple(files))
 
 
 @dataclass(frozen=True, slots=True)

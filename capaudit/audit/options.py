@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capaudit.audit.configuration import Configuration
 from capaudit.model import CaptureKind
+
+if TYPE_CHECKING:
+    from capaudit.evidence import Evidence
+
+
+def today() -> str:
+    """Return the ISO date of today, or of ``SOURCE_DATE_EPOCH`` for runs that have to repeat on another day."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
+    moment = float(fixed) if fixed.isdigit() and len(fixed) < 12 else None
+    return time.strftime("%Y-%m-%d", time.gmtime(moment) if moment is not None else time.localtime())
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +28,9 @@ class AuditOptions:
     """Roots, boundaries and settings of one audit.
 
     ``entries`` replace configured boundaries; ``capture`` says who starts the capture of entries
-    that do not say it themselves. ``unsaved`` holds content by absolute path that stands for what the
-    disk has (an editor, stdin).
+    that do not say it themselves. ``evidence`` are the probe's documents by file name, to be laid beside
+    the findings. ``unsaved`` holds content by absolute path that stands for what the disk has (an editor,
+    stdin). ``today`` (ISO) is the day by which suppressions expire.
     """
 
     paths: tuple[Path, ...]
@@ -25,4 +39,6 @@ class AuditOptions:
     configuration: Configuration = field(default_factory=Configuration)
     working_directory: Path = field(default_factory=Path.cwd)
     collect_operations: bool = False
+    evidence: tuple[tuple[str, Evidence], ...] = ()
     unsaved: Mapping[Path, bytes] = field(default_factory=dict)
+    today: str = field(default_factory=today)

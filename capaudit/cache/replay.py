@@ -25,7 +25,8 @@ KIND = "command"
 _OPTIONS = frozenset(
     [
         *("--entry", "--capture", "--config", "--isolated", "--output", "--operations", "--strict", "--select"),
-        *("--ignore", "--extend-select", "--exit-zero", "--verbose", "-v", "--no-color"),
+        *("--ignore", "--extend-select", "--exit-zero", "--verbose", "-v", "--no-color", "--severity"),
+        *("--evidence", "--require-evidence", "--baseline", "--no-baseline"),
     ]
 )
 REPEATABLE = {"check": _OPTIONS, "inventory": _OPTIONS, "boundaries": _OPTIONS}

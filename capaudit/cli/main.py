@@ -25,6 +25,8 @@ COMMANDS: Final = {
     "inventory": "List every reachable operation with owner, class and reason.",
     "report": "Write a page: call tree, code with findings in place, evidence.",
     "boundaries": "List the capture boundaries that a check would audit, and why.",
+    "baseline": "Accept what is there today; the file only shrinks.",
+    "ledger": "List suppression comments with reason, age and evidence.",
     "explain": "Print the page of a rule, or what is known about an operation.",
     "rules": "List the rules.",
     "cache": "Show or empty the cache that makes the next run fast.",

@@ -12,7 +12,7 @@ import click
 
 from capaudit.audit.configuration import Configuration, find_configuration, load_configuration
 from capaudit.cache import store
-from capaudit.model import CaptureKind, InputError
+from capaudit.model import CaptureKind, InputError, Severity
 
 if TYPE_CHECKING:
     from capaudit.audit import AuditOptions
@@ -58,6 +58,31 @@ def audit_arguments(command: _F) -> _F:
     for decorate in reversed(_SHARED):
         command = decorate(command)
     return command
+
+
+_SELECTION = (
+    click.option("--select", multiple=True, metavar="RULE", help="Report only these codes, names or prefixes."),
+    click.option("--ignore", multiple=True, metavar="RULE", help="Leave these out."),
+    click.option("--extend-select", multiple=True, metavar="RULE", help="Add to the selection."),
+)
+
+
+def selection_options(command: _F) -> _F:
+    """Add --select, --ignore and --extend-select to a command."""
+    for decorate in reversed(_SELECTION):
+        command = decorate(command)
+    return command
+
+
+def evidence_option(command: _F) -> _F:
+    """Add ``--evidence``, repeatable."""
+    return click.option(
+        "--evidence",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Lay this evidence of `probe run`, a file or folder, beside the findings. Repeatable.",
+    )(command)
 
 
 def output_option(formats: tuple[str, ...]) -> Callable[[_F], _F]:
@@ -121,11 +146,20 @@ def with_selection(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     extend_select: tuple[str, ...],
+    severity: tuple[str, ...] = (),
 ) -> Configuration:
     """Return the configuration with the command line's selectors: --select replaces, the others add.
 
     Errors: ``InputError`` for a selector that fits no rule, with the nearest one.
     """
+    weights = dict(_weight(item) for item in split(severity))
+    if weights:
+        # What the command line says holds for every file, so overrides that name the same rules give way.
+        kept = tuple(
+            replace(item, severity={rule: level for rule, level in item.severity.items() if rule not in weights})
+            for item in configuration.overrides
+        )
+        configuration = replace(configuration, severity={**configuration.severity, **weights}, overrides=kept)
     merged = replace(
         configuration,
         select=split(select) or configuration.select,
@@ -136,22 +170,20 @@ def with_selection(
         return merged
     from capaudit.cli.selectors import canonical
 
-    canon = canonical(merged.selectors, merged.source)
-    return replace(
-        merged,
-        select=tuple(canon[selector] for selector in merged.select),
-        ignore=tuple(canon[selector] for selector in merged.ignore),
-        extend_select=tuple(canon[selector] for selector in merged.extend_select),
-        per_file_ignores={
-            pattern: tuple(canon[selector] for selector in selectors)
-            for pattern, selectors in merged.per_file_ignores.items()
-        },
-    )
+    return merged.with_selectors(canonical(merged.selectors, merged.source))
 
 
 def split(values: tuple[str, ...]) -> tuple[str, ...]:
     """Return ``("CAP1", "CAP202")`` for ``("CAP1,CAP202",)``: selectors may be repeated or joined by commas."""
     return tuple(part.strip() for value in values for part in value.split(",") if part.strip())
+
+
+def _weight(text: str) -> tuple[str, Severity]:
+    rule, equals, level = text.partition("=")
+    if not equals or not rule.strip() or level.strip() not in tuple(Severity):
+        levels = ", ".join(Severity)
+        raise click.UsageError(f"--severity {text}: write RULE=LEVEL, with one of {levels}.")
+    return rule.strip(), Severity(level.strip())
 
 
 def _common_folder(roots: list[Path]) -> Path:

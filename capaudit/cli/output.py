@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Final
 import click
 
 from capaudit.model import InputError
+from capaudit.program.writing import replace_file
 
 _SOURCES: Final = (".py", ".pyi", ".toml", ".ipynb")
 """Endings of files that no report has; a slip of the pen must not cost a program."""
@@ -32,34 +31,10 @@ class Target:
             click.echo(text, nl=False)  # survives a caller who has closed stdout
             return
         try:
-            _write(self.file, text.encode("utf-8", errors="backslashreplace"))
+            replace_file(self.file, text.encode("utf-8", errors="backslashreplace"))
         except (OSError, ValueError) as error:
             detail = error.strerror if isinstance(error, OSError) else error
             raise InputError(f"the report cannot be written: {detail}", place=str(self.file)) from error
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Replace a regular file in one step: a full disk must not cost the report that was there before."""
-    target = file.resolve()  # a link stays a link
-    if target.exists() and not target.is_file():  # a device, a pipe
-        file.write_bytes(data)
-        return
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        mode = target.stat().st_mode if target.exists() else 0o666 & ~_umask()
-        os.chmod(temporary, stat.S_IMODE(mode))
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)  # there is no way to read it without setting it
-    os.umask(mask)
-    return mask
 
 
 def repository_root(working_directory: Path) -> Path:

@@ -100,15 +100,22 @@ class SourceOutline:
 
     def statement_at(self, line: int) -> Statement | None:
         """Return the innermost statement that holds a line, with compound statements reduced to their headers."""
-        best: Statement | None = None
+        node = self.node_at(line)
+        if node is None:
+            return None
+        first, last = _first_line(node), header_end(node)
+        return Statement(first, last, statement_text(self.lines[first - 1 : last]))
+
+    def node_at(self, line: int) -> ast.stmt | None:
+        """Return the innermost statement whose header holds a line."""
+        best: ast.stmt | None = None
         scope: list[ast.stmt] = list(self.tree.body) if self.tree is not None else []
         while scope:
             inner = next((node for node in scope if _first_line(node) <= line <= (node.end_lineno or 0)), None)
             if inner is None:
                 break
-            first, last = _first_line(inner), header_end(inner)
-            if first <= line <= last:
-                best = Statement(first, last, statement_text(self.lines[first - 1 : last]))
+            if _first_line(inner) <= line <= header_end(inner):
+                best = inner
             scope = _inner_statements(inner)
         return best
 

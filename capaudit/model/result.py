@@ -58,7 +58,11 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class BaselineEntry:
-    """One accepted finding in a baseline file; ``added`` is an ISO date. Line numbers are not kept: they move."""
+    """One accepted finding in a baseline file. Line numbers are not kept: they move.
+
+    ``file`` is relative to the baseline's folder, ``function`` the name within its module, ``text`` the
+    operation. ``added`` is an ISO date; ``count`` says how many findings read alike there.
+    """
 
     fingerprint: str
     code: str
@@ -67,6 +71,8 @@ class BaselineEntry:
     text: str
     reason: str
     added: str
+    boundary: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +91,14 @@ class EvidenceRow:
 class EvidenceSummary:
     """The evidence that was joined: the documents by name, and one row per hazard in code order.
 
-    ``stale`` counts the events and findings whose function reads differently now from what ran.
+    ``stale`` counts the events and findings whose function reads differently now from what ran;
+    ``unexercised`` names the boundaries whose entry no run on a device executed as it reads today.
     """
 
     documents: tuple[str, ...]
     rows: tuple[EvidenceRow, ...]
     stale: int = 0
+    unexercised: tuple[str, ...] = ()
 
 
 AuditName = Literal["environment", "backend", "collector"]
@@ -119,6 +127,7 @@ class Result:
 
     ``findings`` are those that somebody has to act on. What a comment silences is in ``suppressed``, what
     the baseline accepts in ``baselined``; ``absent`` are baseline entries that nothing matches any more.
+    ``files`` are all that were read, named as places name them.
     """
 
     boundaries: tuple[Boundary, ...]
@@ -131,5 +140,6 @@ class Result:
     baselined: tuple[Finding, ...] = ()
     absent: tuple[BaselineEntry, ...] = ()
     evidence: EvidenceSummary | None = None
+    files: tuple[str, ...] = ()
     functions: tuple[ReachedFunction, ...] = ()
     audits: tuple[StaticAudit, ...] = ()

@@ -104,6 +104,7 @@ def _evidence(summary: EvidenceSummary) -> dict[str, Any]:
         "documents": list(summary.documents),
         "rows": [asdict(row) for row in summary.rows],
         "stale": summary.stale,
+        "unexercised": list(summary.unexercised),
     }
 
 

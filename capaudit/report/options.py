@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,8 @@ class RenderOptions:
     input gives the same bytes), ``verbose`` lists what is otherwise only counted, ``color`` allows
     terminal colours. ``strict`` says that unresolved calls fail the run, so that the summary can tell.
     ``root`` is the repository's root where a hosting service names files from there (default: the
-    working directory), ``status`` the exit status that the run will end with.
+    working directory), ``status`` the exit status that the run will end with. ``sources`` holds lines by
+    file name that stand for what the disk has (an editor, stdin).
     """
 
     working_directory: Path = field(default_factory=Path.cwd)
@@ -25,3 +27,4 @@ class RenderOptions:
     strict: bool = False
     root: Path | None = None
     status: int = 0
+    sources: Mapping[str, list[str]] = field(default_factory=dict)

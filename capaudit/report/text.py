@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from capaudit.model import Boundary, EvidenceVerdict, Finding, OwnershipClass, Place, Result, UnresolvedCall
+from capaudit.model import Boundary, EvidenceVerdict, Finding, OwnershipClass, Place, Result, Severity, UnresolvedCall
+from capaudit.report.gate import observed, rule_counts, set_aside, verdict
 from capaudit.report.options import RenderOptions
 from capaudit.report.source import SourceLines, frame, printable
 from capaudit.report.words import NO_BOUNDARY, audit_line, boundary_line, class_counts, count, name_counts
@@ -23,7 +24,7 @@ class _Text:
     def __init__(self, result: Result, options: RenderOptions) -> None:
         self.result = result
         self.options = options
-        self.sources = SourceLines(options.working_directory)
+        self.sources = SourceLines(options.working_directory, dict(options.sources))
 
     def lines(self) -> Iterator[str]:
         names = [boundary.name for boundary in self.result.boundaries]
@@ -54,7 +55,8 @@ class _Text:
         color = _RED if finding.ownership is OwnershipClass.REJECTED else _YELLOW
         where = self.paint(f"{printable(place.file)}:{place.line}:{place.column}", _BOLD)
         rule = self.paint(f"{finding.code}[{finding.name}]", color)
-        yield f"{where}: {rule} {printable(finding.message)} ({finding.confidence.value})"
+        weight = "" if finding.severity is Severity.ERROR else f", {finding.severity.value}"
+        yield f"{where}: {rule} {printable(finding.message)} ({finding.confidence.value}{weight})"
         yield from self.frame(place, color)
         yield from self.labelled("reached by", _call_path(finding))
         yield from self.labelled("because", finding.why)
@@ -64,7 +66,7 @@ class _Text:
             yield from self.labelled("see also", (f"{spot.file}:{spot.line}:{spot.column}: {related.message}",))
             yield from self.frame(spot, _CYAN)
         if finding.evidence is not EvidenceVerdict.NOT_PROBED:
-            yield from self.labelled("evidence", (finding.evidence.value,))
+            yield from self.labelled("evidence", (verdict(finding),))
         yield ""
 
     def frame(self, place: Place, color: str) -> Iterator[str]:
@@ -133,9 +135,13 @@ class _Text:
             f"{count(statistics.functions_reachable, 'function')} reached, {count(statistics.files, 'file')} read"
         )
         yield from (f"audit {audit_line(audit)}" for audit in result.audits)
+        yield from set_aside(result)
+        if result.evidence is not None:
+            yield from observed(result.evidence)
         if statistics.unresolved and self.options.strict:
             yield f"--strict: {count(statistics.unresolved, 'unresolved operation')} fail the check"
         if self.options.statistics:
+            yield from rule_counts(result)
             yield f"{count(statistics.calls, 'call')} examined in {statistics.seconds:.2f} s"
         if result.findings:
             yield f"`capaudit explain {result.findings[0].code}` tells more about a rule."

@@ -89,7 +89,11 @@ def test_a_file_without_the_table_gives_the_defaults(tmp_path: Path) -> None:
     [
         ("[tool.capaudit]\nselct = []", "unknown key 'tool.capaudit.selct'", "did you mean 'select'?"),
         ("[tool.capaudit]\nper_file_ignores = {}", "'tool.capaudit.per_file_ignores'", "'per-file-ignores'?"),
-        ("[tool.capaudit]\nzzz = 1", "unknown key 'tool.capaudit.zzz'", "known keys: boundary, evidence"),
+        (
+            "[tool.capaudit]\nzzz = 1",
+            "unknown key 'tool.capaudit.zzz'",
+            "known keys: audits, baseline, boundary",
+        ),
         ("[tool.capaudit]\nstrict = 'yes'", "'tool.capaudit.strict' is 'yes'", "it must be true or false"),
         ("[tool.capaudit]\nstrict = 1", "'tool.capaudit.strict' is 1", "it must be true or false"),
         ("[tool.capaudit]\nselect = 'CAP1'", "'tool.capaudit.select' is 'CAP1'", "a list of strings"),

@@ -64,7 +64,12 @@ FINDING = closed(
         "baseline_state": {"enum": ["new", "unchanged", "absent", None]},
     }
 )
-ABSENT = closed(dict.fromkeys(("fingerprint", "code", "file", "function", "text", "reason", "added"), TEXT))
+ABSENT = closed(
+    {
+        **dict.fromkeys(("fingerprint", "code", "file", "function", "text", "reason", "added", "boundary"), TEXT),
+        "count": NUMBER,
+    }
+)
 EVIDENCE = closed(
     {
         "documents": {"type": "array", "items": TEXT},
@@ -82,6 +87,7 @@ EVIDENCE = closed(
             ),
         },
         "stale": NUMBER,
+        "unexercised": {"type": "array", "items": TEXT},
     }
 )
 SCHEMA = closed(
