@@ -302,7 +302,7 @@ def call_function(
     if frame.failure and phase == "tick":
         phase = "cold"
     mode = frame.mode if phase == "tick" else frozenset()
-    if frame.context.phase == "cold" and (promise := setup.shortcut(machine, info)):
+    if frame.context.phase == "cold" and not _names_host(given) and (promise := setup.shortcut(machine, info)):
         return promise
     context = machine.enter(
         info, receiver, bound_arguments, mode, phase, frame.context, node, closure, stores.times(frame)
@@ -326,6 +326,15 @@ def call_function(
         return sequence("iterator", context.yields)
     promised = attributes.return_annotation(machine, info)
     return hints.refine(context.result, promised) if promised else context.result
+
+
+def _names_host(given: Arguments) -> bool:
+    """Whether an argument asks for host memory, so that what an annotation promises is not on the device."""
+    return any(
+        conditions.named_device(atom) == "cpu" or (isinstance(atom, Tensor) and atom.device == "cpu")
+        for value in given.values()
+        for atom in value
+    )
 
 
 def _may_pass_through(given: Arguments, promised: Value) -> bool:

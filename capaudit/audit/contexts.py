@@ -27,6 +27,7 @@ class Cell:
 
     __slots__ = (
         "constants",
+        "first",
         "label",
         "name",
         "node",
@@ -46,6 +47,7 @@ class Cell:
         self.persistent = persistent
         self.value: Value = NOTHING
         self.readers: dict[Context, None] = {}
+        self.first: Value = NOTHING  # what set-up code bound
         self.varies = False
         self.node: tuple[Module, ast.AST] | None = None  # first binding, for the value's story
         self.constants: dict[Any, None] = {}  # constants written inside the boundary
@@ -70,6 +72,7 @@ class OperationRecord:
     remedy: str
     why: tuple[str, ...]
     related: tuple[tuple[Module, ast.AST, str], ...] = ()
+    cell: Cell | None = None  # the host state that a CAP501 is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,7 @@ class Context:
         self.rebinds: list[Rebind] = []
         self.streams: list[StreamEvent] = []
         self.pruned: dict[ast.AST, str] = {}
-        for key in ("cells", "exit", "device-writes", "yield-mode", "cut", "work"):
+        for key in ("cells", "exit", "device-writes", "yield-mode", "cut", "work", "finals"):
             self.items.pop(key, None)
 
     def note_local(self, name: str, value: Value) -> bool:

@@ -74,6 +74,7 @@ class Frame:
         self.loop_parity: list[Any] = []
         self.dotted_roots: set[str] = set()  # names with narrowed attributes somewhere in this frame
         self.absorbed: set[Context] = set()
+        self.finals: list[list[ast.stmt]] = []  # the finally blocks around the statement at hand
         # What branches on frozen host state need to know: what was done while one ran.
         self.work = 0  # device operations so far, those of callees included
         self.opaque = 0  # calls so far of which nothing is known
@@ -186,6 +187,7 @@ class Frame:
         why: tuple[str, ...] = (),
         related: tuple[tuple[Module, ast.AST, str], ...] = (),
         module: Module | None = None,
+        cell: Cell | None = None,
     ) -> None:
         """Note one operation of the boundary. Outside a boundary nothing is kept; on a failure path it is cold."""
         if not self.recording:
@@ -209,7 +211,7 @@ class Frame:
         if old is not None and _strength(old.confidence) >= _strength(confidence):
             return
         self.context.records[key] = OperationRecord(
-            module or self.module, node, name, ownership, hazard, confidence, message, remedy, why, related
+            module or self.module, node, name, ownership, hazard, confidence, message, remedy, why, related, cell
         )
 
     def reject(
@@ -224,6 +226,7 @@ class Frame:
         subject: ast.expr | None = None,
         related: tuple[tuple[Module, ast.AST, str], ...] = (),
         module: Module | None = None,
+        cell: Cell | None = None,
     ) -> None:
         """Record a hazard, with the story of the value that ``subject`` names."""
         if not self.recording:
@@ -240,6 +243,7 @@ class Frame:
             why=why,
             related=related,
             module=module,
+            cell=cell,
         )
 
     def stream_event(self, kind: str, stream: Any, node: ast.AST, other: Any = None) -> None:
@@ -374,6 +378,10 @@ def _run_return(frame: Frame, node: ast.Return) -> None:
         if node.value is not None:
             calls.check_first_use(frame, value, node.value)
         frame.context.result = join(frame.context.result, value)
+        pending, frame.finals = frame.finals, []
+        for body in reversed(pending):
+            frame.run_block(body)
+        frame.finals = pending
         stores.note_exit(frame)
     frame.env = None
 
@@ -408,10 +416,11 @@ def merge(environments: list[Environment]) -> Environment | None:
                 continue
             if old is not None:
                 result[name] = join(old, value)
-            elif "." not in name:
+            elif "." not in name or name.startswith(stores.FINAL):
                 result[name] = value
         if len(result) > len(other) or result.keys() != other.keys():
-            for name in [name for name in result if name not in other and "." in name]:
+            gone = [n for n in result if "." in n and n not in other and not n.startswith(stores.FINAL)]
+            for name in gone:
                 del result[name]
     return result
 
@@ -491,6 +500,8 @@ def _run_continue(frame: Frame, node: ast.Continue) -> None:
 
 def _run_try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
     before = dict(frame.env or {})
+    if node.finalbody:
+        frame.finals.append(node.finalbody)
     frame.run_block(node.body)
     regions.check_fallback(frame, node)
     if frame.env is not None and node.orelse:
@@ -508,6 +519,7 @@ def _run_try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
             ends.append(frame.env)
     frame.env = merge(ends)
     if node.finalbody:
+        frame.finals.pop()
         resume = frame.env
         frame.env = resume if resume is not None else dict(middle or {})
         frame.run_block(node.finalbody)

@@ -225,6 +225,7 @@ def _bool_test(frame: Frame, node: ast.BoolOp, how: str) -> Outcome:
             frame.narrow(going_on)
     frame.env = before
     leaving = [o.false if conjunction else o.true for o in outcomes]
+    lazy: dict[str, Value] = {name: NOTHING for branch in leaving for name in branch or () if name.startswith(".lazy ")}
     if all(branch is None for branch in leaving):
         return (
             Outcome(gathered, None, outcomes[-1].reason, taint)
@@ -232,7 +233,7 @@ def _bool_test(frame: Frame, node: ast.BoolOp, how: str) -> Outcome:
             else Outcome(None, gathered, outcomes[-1].reason, taint)
         )
     reachable = [branch for branch in leaving if branch is not None]
-    shared = _common(reachable)
+    shared = {**_common(reachable), **lazy}  # missing, or not what is asked for: made anew either way
     return Outcome(gathered, shared, "", taint) if conjunction else Outcome(shared, gathered, "", taint)
 
 
@@ -303,9 +304,10 @@ def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
             positive = isinstance(operator, (ast.Is, ast.Eq))
             yes, no = (absent, present) if positive else (present, absent)
             reason = f"{key} is {'always' if not present else 'never'} None"
+            held = _held_by(frame, node.left) or key
             return Outcome(
-                _absent(key, _lazy(key, {key: yes} if yes else None, positive), no),
-                _absent(key, _lazy(key, {key: no} if no else None, not positive), yes),
+                _absent(key, _lazy(held, {key: yes} if yes else None, positive), no),
+                _absent(key, _lazy(held, {key: no} if no else None, not positive), yes),
                 reason,
             )
     if isinstance(operator, (ast.Is, ast.IsNot)) and _is_none(right) and (lazy := _getattr_key(node.left)) is not None:
@@ -338,6 +340,20 @@ def _compare_test(frame: Frame, node: ast.Compare, how: str) -> Outcome:
     if key is not None and isinstance(operator, (ast.Eq, ast.NotEq)) and isinstance(right, ast.Constant):
         return _equality(frame, key, node, value, isinstance(operator, ast.Eq), right.value)
     return _split(None, value)
+
+
+def _held_by(frame: Frame, node: ast.expr) -> str | None:
+    """What a local name was read from: ``self._x`` after ``x = self._x``, ``self._cache`` after ``self._cache.get``."""
+    origin = frame.stories.get(node.id) if isinstance(node, ast.Name) else None
+    match origin:
+        case ast.Attribute():
+            return expressions.dotted_key(origin)
+        case ast.Call(func=ast.Attribute(attr="get", value=container)):
+            return expressions.dotted_key(container)
+        case ast.Call():
+            return _getattr_key(origin)
+        case _:
+            return None
 
 
 def _getattr_key(node: ast.expr) -> str | None:

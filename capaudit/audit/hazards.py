@@ -92,6 +92,7 @@ def frozen(
             confidence=confidence,
             subject=subject,
             related=related,
+            cell=origin if isinstance(origin, Cell) else None,
         )
     elif kind == "clock":
         frame.reject(
@@ -137,4 +138,6 @@ def frozen_operand(frame: Frame, atom: Atom, node: ast.AST, how: str = "device w
                     frozen(frame, inner.taint, node, how)
         return
     if taint is not None and taint[0] in ("frozen", "clock", "rng"):
-        frozen(frame, taint, node, how, node if isinstance(node, ast.expr) else None)
+        vague = taint[0] == "frozen" and isinstance(atom, Host) and atom.type_name == "any"
+        confidence = Confidence.POSSIBLE if vague else Confidence.LIKELY
+        frozen(frame, taint, node, how, node if isinstance(node, ast.expr) else None, confidence)

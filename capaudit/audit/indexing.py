@@ -354,7 +354,8 @@ def judge(
         if match is Match.NO:
             continue
         if case.hazard is not None:
-            _reject(frame, operation, case, form, target, node, place, match, index)
+            open_value = case.hazard == "CAP201" and value is not None and _may_be_number(value)
+            _reject(frame, operation, case, form, target, node, place, match, index, open_value)
         if match is Match.ALL:
             if case.hazard is None:
                 _accept(frame, form, target, index, value, place)
@@ -378,6 +379,11 @@ def _case_match(frame: Frame, case: Case, target: Tensor, parts: list[list[Compo
     return result
 
 
+def _may_be_number(value: Value) -> bool:
+    """A value of which only numbers are known: what goes through the mask may well be one."""
+    return not any(isinstance(atom, (Tensor, Array, Box, Items, Sequence)) for atom in value)
+
+
 def _reject(
     frame: Frame,
     operation: Operation,
@@ -388,6 +394,7 @@ def _reject(
     place: ast.AST,
     match: Match,
     index: Value,
+    open_value: bool,
 ) -> None:
     sure = match is Match.ALL and target.sure
     parts = components(index, node.slice) if match is not Match.ALL else []
@@ -399,7 +406,7 @@ def _reject(
         form,
         f"{text if len(text) <= 60 else text[:57] + '...'}: {case.why or operation.why}",
         remedy=case.remedy or operation.remedy,
-        confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE if blind else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if blind or open_value else Confidence.CERTAIN if sure else Confidence.LIKELY,
         subject=node.slice if not isinstance(node.slice, (ast.Tuple, ast.Slice)) else node.value,
     )
 

@@ -18,6 +18,7 @@ from capaudit.audit.values import Box, Instance, instance
 from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo
 from capaudit.program.locating import functions_with
+from capaudit.program.symbols import dotted_text
 
 _MOST_FUNCTIONS = 150
 _SETUP_PREFIXES = (
@@ -98,6 +99,8 @@ def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
         return False
     if function.name.lstrip("_").startswith(_SETUP_PREFIXES):
         return True
+    if _only_called_by_setup(machine, function, 3):
+        return True
     seen = {context: None for context in machine.by_function.get(function, ()) if context.phase == "cold"}
     queue = list(seen)
     for context in queue:
@@ -108,6 +111,34 @@ def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
                 seen[caller] = None
                 queue.append(caller)
     return False
+
+
+def _only_called_by_setup(machine: Machine, function: FunctionInfo, depth: int) -> bool:
+    """Whether every call that the program shows stands in set-up code."""
+    if function.cls is None or depth == 0:
+        return False
+    callers = {
+        owner
+        for _, call, owner in machine.program.calls_to(function.name)
+        if owner is not None
+        and owner is not function
+        and owner.cls is not None
+        and dotted_text(call.func).startswith(_OWN)
+    }
+    related = [c for c in callers if c.cls is not None and _related(machine, c.cls, function.cls)]
+    return bool(related) and all(
+        c.name in _SETUP
+        or c.name.lstrip("_").startswith(_SETUP_PREFIXES)
+        or _only_called_by_setup(machine, c, depth - 1)
+        for c in related
+    )
+
+
+_OWN = ("self.", "super().")
+
+
+def _related(machine: Machine, one: ClassInfo, other: ClassInfo) -> bool:
+    return other in machine.names.mro(one) or one in machine.names.mro(other)
 
 
 ENTRY = "[]"

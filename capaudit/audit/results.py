@@ -381,7 +381,25 @@ def _array(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     if "host-rng" in made.operation.effects:
         # A drawn array reaches device work as numbers; keep the draw's origin on a host value beside it.
         return (*array(_flag_element(spec)), *host("any", ("rng", made.path, (frame.module, made.node))))
+    if made.path.rpartition(".")[2] in _ELEMENTWISE and made.everything and all(_plain(v) for v in made.everything):
+        taint: tuple[Any, ...] | None = None
+        for v in made.everything:
+            taint = stronger(taint, operators.taint_of(v))
+        return host("float", taint)
     return array(_flag_element(spec))
+
+
+def _plain(v: Value) -> bool:
+    return bool(v) and all(isinstance(atom, (Const, Host)) and atom.type_name in ("int", "float", "bool") for atom in v)
+
+
+_NAMES = (
+    "deg2rad rad2deg radians degrees sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh sqrt cbrt exp exp2 expm1 "
+    "log log2 log10 log1p abs absolute fabs floor ceil round rint trunc sign square power maximum minimum clip hypot "
+    "add subtract multiply divide true_divide floor_divide mod remainder negative reciprocal"
+)
+_ELEMENTWISE = frozenset(_NAMES.split())
+"""NumPy functions that give a number for numbers."""
 
 
 def _warp(frame: Frame, spec: ResultSpec, made: Call) -> Value:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from capaudit.audit.contexts import Cell, Context, Rebind
 from capaudit.audit.values import (
     NONE,
+    NOTHING,
     UNKNOWN,
     Atom,
     Box,
@@ -25,6 +26,7 @@ from capaudit.audit.values import (
     Tensor,
     Value,
     WarpArray,
+    join,
     settled,
 )
 from capaudit.model import Confidence
@@ -119,6 +121,7 @@ def write_cell(
     before = cell.value
     machine.join_cell(cell, value if frame.tick else settled(value))
     if not frame.tick:
+        cell.first = join(cell.first, value)
         if frame.function is not None and value != (NONE,) and not frame.context.items.get("speculative"):
             cell.written_by[frame.function] = None
         return
@@ -159,6 +162,7 @@ def _note_varying(
             cell.constants[None] = None
         return
     frame.host_writes.append((cell, (frame.module, node)))
+    note_final(frame, cell, value)
     varying = augmented or _reads_itself(node, name) or (source is not None and _reads_itself(source, name))
     for atom in scalars:
         if isinstance(atom, Const):
@@ -172,6 +176,24 @@ def _note_varying(
         if cell.tick_write is None:
             cell.tick_write = (frame.module, node)
         frame.machine.set_varies(cell)
+
+
+FINAL = ".c"
+"""Begins the environment keys that hold what a lasting host value was last set to."""
+
+
+def note_final(frame: Frame, cell: Cell, value: Value) -> None:
+    """Remember the value that a lasting name has at this point of the tick."""
+    if frame.env is not None:
+        key = f"{FINAL}{id(cell)}"
+        frame.env[key] = value
+        frame.context.items.setdefault("final-cells", {})[key] = cell
+
+
+def is_restored(cell: Cell, root: Context) -> bool:
+    """Whether every tick leaves a flag as it found it: the same constant at construction and at each end."""
+    final = root.items.get("finals", {}).get(cell)
+    return bool(final) and len(final) == 1 and isinstance(final[0], Const) and cell.first == final
 
 
 def _reads_itself(node: ast.AST, name: str) -> bool:
@@ -279,7 +301,8 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
     Returns whether this is a guarded first binding, which no later tick repeats.
     """
     env = frame.env or {}
-    if not any(key.startswith(".lazy ") and key.endswith(f".{name}") for key in env):
+    marks = [key for key in env if key.startswith(".lazy ")]
+    if not any(key.endswith(f".{name}") for key in marks) and not _made_along(frame, marks, value, node):
         return False
     if None in cell.constants:
         return True  # emptied again in every tick: a per-tick memo, not lasting storage
@@ -295,6 +318,20 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
         remedy="Create the buffer at construction, or run the captured path once before capturing.",
     )
     return True
+
+
+def _made_along(frame: Frame, marks: list[str], value: Value, node: ast.AST) -> bool:
+    """Whether fresh storage is bound beside the one that a guard found missing: one guard stands for both."""
+    target, source = getattr(node, "target", None), getattr(node, "source", None)
+    if not marks or not isinstance(target, ast.Attribute) or not isinstance(source, ast.Call):
+        return False
+    from capaudit.audit import expressions
+
+    owner = expressions.dotted_key(target.value) or getattr(target.value, "id", None)
+    beside = any(mark.removeprefix(".lazy ").rpartition(".")[0] == owner for mark in marks)
+    return (
+        beside and makes_buffers(frame.machine, value) and not any(_reads_itself(a, target.attr) for a in source.args)
+    )
 
 
 def is_warm(frame: Frame, cell: Cell | None = None) -> bool:
@@ -324,6 +361,10 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
     frame.work += bool(work)
     frame.opaque += bool(opaque)
     frame.host_writes.extend(written[:_MOST_WRITES])
+    for cell, value in callee.items.get("finals", {}).items():
+        key = f"{FINAL}{id(cell)}"
+        before = frame.env.get(key, NOTHING) if cell not in callee.must_write else NOTHING
+        note_final(frame, cell, join(before, value))
     if callee.items.get("device-writes"):
         context.items["device-writes"] = context.items.get("device-writes", 0) + 1
     if len(context.streams) < 400:
@@ -356,6 +397,10 @@ def note_exit(frame: Frame) -> None:
         return
     context = frame.context
     table = context.items.setdefault("cells", {})
+    finals = context.items.setdefault("finals", {})
+    for key, cell in context.items.get("final-cells", {}).items():
+        if key in frame.env:
+            finals[cell] = join(finals.get(cell, NOTHING), frame.env[key])
     written = frozenset(key for key in frame.env if key.startswith(".w"))
     missing = absent_objects(frame.env)
     exits = context.items.setdefault("exit", {})

@@ -11,6 +11,7 @@ from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
 from capaudit.audit.fallback import silent_fallbacks
 from capaudit.audit.frame import _strength
+from capaudit.audit.stores import is_restored
 from capaudit.audit.streams import judge_streams
 from capaudit.knowledge import Knowledge
 from capaudit.model import (
@@ -63,7 +64,8 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
     for context in parents:
         result.functions.add(context.function.owner if context.function else context.module.name)
         for record in context.records.values():
-            _keep(best, record, context)
+            if record.cell is None or not is_restored(record.cell, root):
+                _keep(best, record, context)
         for node, (resolved, text) in context.calls.items():
             key = (context.module.file, *_span(node))
             old = calls.get(key)
