@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Module and object of the subcommands that live elsewhere, and their lines in --help.
 _ELSEWHERE: Final = {
     "run": ("capaudit.cli.probe_run", "run_command", "Probe one environment or callable, mode by mode."),
+    "collector": ("capaudit.cli.probe_collector", "collector_command", "Run the reference collector for its gates."),
     "matrix": ("capaudit.cli.probe_matrix", "matrix_command", "Run the structural questions about MuJoCo Warp."),
 }
 _OPS_LINE: Final = "Capture every idiom, or PyTorch's operator database, and compare with what is declared."
@@ -25,7 +26,7 @@ _OPS_LINE: Final = "Capture every idiom, or PyTorch's operator database, and com
 
 class _ProbeGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return ["run", "ops", "matrix"]
+        return ["run", "ops", "matrix", "collector"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _ELSEWHERE:

@@ -12,8 +12,9 @@ from typing import Literal
 
 SCHEMA = "capaudit-evidence/1"
 
-EvidenceKind = Literal["ops", "opinfo", "run", "matrix"]
-"""What was run: the project's idioms, PyTorch's operator database, a target, the structural questions."""
+EvidenceKind = Literal["ops", "opinfo", "run", "matrix", "controls"]
+"""What was run: the project's idioms, PyTorch's operator database, a target, the structural questions,
+the reference collector's negative controls."""
 
 Verdict = Literal["clean", "faults", "agrees", "disagrees", "measured", "inconclusive", "failed"]
 """``clean`` and ``faults`` judge a target; ``agrees`` and ``disagrees`` compare a run with what was declared;

@@ -107,7 +107,8 @@ def attempt_capture(
     begin = time.perf_counter()
     locator = outcome.locator = LineLocator(CudaCaptureSource(streams.handle), roots)
     try:
-        with open_capture(kind, streams, mode, share_warp=target.share_warp_stream) as captured, locator:
+        opened = open_capture(kind, streams, mode, share_warp=target.share_warp_stream, generators=target.generators)
+        with opened as captured, locator:
             begin_step = time.perf_counter()
             outcome.output = target.step()
             outcome.step_seconds = time.perf_counter() - begin_step

@@ -68,8 +68,13 @@ def on_stream(streams: Streams, *, share_warp: bool) -> Iterator[None]:
 
 
 @contextmanager
-def open_capture(kind: CaptureKind, streams: Streams, mode: str, *, share_warp: bool) -> Iterator[Captured]:
-    """Capture the block. Garbage collection is off inside: a finaliser's free would be recorded."""
+def open_capture(
+    kind: CaptureKind, streams: Streams, mode: str, *, share_warp: bool, generators: tuple[Any, ...] = ()
+) -> Iterator[Captured]:
+    """Capture the block. Garbage collection is off inside: a finaliser's free would be recorded.
+
+    ``generators`` are registered with a graph that Torch captures.
+    """
     captured = Captured(streams, kind, mode)
     enabled = gc.isenabled()
     gc.collect()
@@ -79,7 +84,8 @@ def open_capture(kind: CaptureKind, streams: Streams, mode: str, *, share_warp: 
             if kind == "warp":
                 _open_warp(stack, captured)
             else:
-                _open_torch(stack, captured, register=kind == "shared", share_warp=share_warp or kind == "shared")
+                shared = kind == "shared"
+                _open_torch(stack, captured, generators, register=shared, share_warp=share_warp or shared)
             yield captured
         _make_replay(captured)
     finally:
@@ -87,10 +93,14 @@ def open_capture(kind: CaptureKind, streams: Streams, mode: str, *, share_warp: 
             gc.enable()
 
 
-def _open_torch(stack: ExitStack, captured: Captured, *, register: bool, share_warp: bool) -> None:
+def _open_torch(
+    stack: ExitStack, captured: Captured, generators: tuple[Any, ...], *, register: bool, share_warp: bool
+) -> None:
     import torch
 
     captured.graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        captured.graph.register_generator_state(generator)
     streams = captured.streams
     stack.enter_context(torch.cuda.graph(captured.graph, stream=streams.torch_stream, capture_error_mode=captured.mode))
     if streams.warp_stream is None:

@@ -9,7 +9,7 @@ from capaudit.probe.targets.base import Target, TargetOptions
 
 __all__ = ["Target", "TargetOptions", "find_builder"]
 
-_FORMS = "mjwarp:humanoid, mjlab:TASK, module:factory or path/file.py:make"
+_FORMS = "mjwarp:humanoid, mjwarp:collector, mjlab:TASK, module:factory or path/file.py:make"
 
 
 def find_builder(target: str) -> Callable[[TargetOptions], Target]:
@@ -19,6 +19,10 @@ def find_builder(target: str) -> Callable[[TargetOptions], Target]:
         scheme, rest = target, "make"
     if not scheme or not rest:
         raise InputError(f"{target!r} names no target", remedy=f"use {_FORMS}")
+    if scheme == "mjwarp" and rest.startswith("collector"):
+        from capaudit.probe.targets.collector.target import build_collector
+
+        return build_collector(rest)
     if scheme == "mjwarp":
         from capaudit.probe.targets.humanoid import build_humanoid
 

@@ -65,7 +65,8 @@ class Target:
     the capture; ``force_reset`` makes the next step take its reset path. ``inputs`` and ``outputs`` are
     carrier path patterns: what the replay differential may change and must compare; empty means what the
     walk finds. ``share_warp_stream`` puts Warp on the capture's stream in a Torch capture as well.
-    ``repeatable`` says that building it again is cheap. ``eager_on_default`` keeps eager steps on the default
+    ``repeatable`` says that building it again is cheap. ``generators`` are those that a Torch graph
+    has to be told of. ``eager_on_default`` keeps eager steps on the default
     stream, for a target whose Warp work orders itself against that one alone.
     """
 
@@ -85,5 +86,6 @@ class Target:
     eager_on_default: bool = False
     mutate: bool = True
     tolerance: float = 1e-5
+    generators: tuple[Any, ...] = ()
     close: Callable[[], None] | None = None
     facts: JsonObject = field(default_factory=dict)

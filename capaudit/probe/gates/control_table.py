@@ -1,0 +1,165 @@
+"""The negative controls as a table: what the audit, the probe and the gate say of each hazard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from capaudit.contract.gate_s import judge_gate_s
+from capaudit.contract.verdicts import ArmVerdict
+from capaudit.evidence import Environment, Evidence, JsonScalar, Record
+from capaudit.probe.gates.audits import Audited, audit_tick
+from capaudit.probe.gates.gate_s import GateOptions, gather_control
+from capaudit.probe.run import ModeResult, RunOptions, combined_verdict, probe_target
+from capaudit.probe.targets.base import TargetOptions
+from capaudit.probe.targets.controls import CONTROLS, Control
+
+CAUGHT = frozenset({"fails", "escapes", "wrong_on_replay"})
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One control. ``probe`` is ``not run`` without a CUDA device; ``gate`` is the null arm's verdict."""
+
+    control: Control
+    audited: Audited
+    probe: str
+    probe_place: str
+    probe_detail: str
+    gate: str
+    gate_detail: str
+    environment: Environment | None = None
+
+    @property
+    def agreement(self) -> str:
+        """``agree``: all three refuse. ``explained``: the probe cannot see it. ``disagree``, or ``not reached``."""
+        flagged = bool(self.control.accepted & set(self.audited.codes))
+        refused = self.gate in ("fail", "not reached")
+        if not flagged or not refused:
+            return "disagree"
+        if self.probe == NOT_RUN:
+            return "not reached"
+        if self.probe in CAUGHT:
+            return "agree"
+        return "explained" if self.control.why and self.probe == self.control.probe else "disagree"
+
+
+def probe_controls(
+    options: GateOptions,
+    jobs: int = 4,
+    hazards: tuple[str, ...] = (),
+    progress: Callable[[str], None] = lambda text: None,
+    keep: Callable[[Evidence], None] = lambda found: None,
+) -> Evidence:
+    """Run every control, or those named, ``jobs`` at a time, and return the table as evidence.
+
+    ``keep`` gets the table as it is after each row, so that an interrupted run loses no finished one.
+    """
+    chosen = [item for item in CONTROLS if not hazards or item.hazard in hazards or item.code in hazards]
+    rows: list[Row] = []
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        for row in pool.map(lambda item: run_control(item, options), chosen):
+            progress(f"{row.control.code} {row.control.hazard}: probe {row.probe}, gate {row.gate}: {row.agreement}")
+            rows.append(row)
+            keep(table(rows, options))
+    return table(rows, options)
+
+
+def run_control(control: Control, options: GateOptions) -> Row:
+    """Audit, probe and gate one control. What goes wrong with a child is in the row."""
+    audited = audit_tick(control)
+    probe, place, detail, environment = NOT_RUN, "", "there is no CUDA device", None
+    if options.device.startswith("cuda"):
+        probe, place, detail, environment = _probe(control, options)
+    evidence, stopped = gather_control(control, options, audited)
+    verdict = judge_gate_s(evidence).arm("null")
+    assert verdict is not None
+    return Row(control, audited, probe, place, detail, verdict.verdict, _reasons(verdict, stopped), environment)
+
+
+def table(rows: list[Row], options: GateOptions) -> Evidence:
+    """Return the rows as one evidence document: it agrees where every row agrees or says why not."""
+    states = {row.agreement for row in rows}
+    verdict = "disagrees" if "disagree" in states else "inconclusive" if "not reached" in states else "agrees"
+    environment = next((row.environment for row in rows if row.environment is not None), None)
+    return Evidence(
+        kind="controls",
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=environment or Environment(python="unknown", platform="unknown"),
+        target={"name": "mjwarp:collector", "robot": options.robot},
+        mode="controls",
+        parameters={"worlds": options.worlds, "device": options.device, "seed": options.seed},
+        verdict=verdict,  # type: ignore[arg-type]
+        records=tuple(_record(row) for row in rows),
+    )
+
+
+def render(found: Evidence) -> Iterator[str]:
+    """Yield the table as Markdown lines."""
+    yield "| hazard | audit | probe | gate | |"
+    yield "|---|---|---|---|---|"
+    for record in found.records:
+        values = record.values
+        note = record.note if record.outcome != "agree" else ""
+        cells = (f"{record.hazard} {record.id}", values["audit"], values["probe"], values["gate"], record.outcome)
+        yield f"| {' | '.join(str(cell) for cell in cells)}{': ' + note if note else ''} |"
+
+
+def _probe(control: Control, options: GateOptions) -> tuple[str, str, str, Environment | None]:
+    name = "collector" if options.robot == "humanoid" else f"collector-{options.robot}"
+    target = TargetOptions(
+        target=f"mjwarp:{name}",
+        worlds=options.worlds,
+        seed=options.seed,
+        device=options.device,
+        segment=control.hazard,
+        capture=control.capture,
+    )
+    run = RunOptions(target, ("capture", "escape", "replay"), timeout=options.timeout)
+    results: list[ModeResult] = list(probe_target(run))
+    verdict = combined_verdict(results)
+    place = detail = ""
+    for result in results:
+        for record in result.evidence.records:
+            if record.outcome in ("fails", "empty", "unbalanced", "wrong_on_replay", "faults") or record.error:
+                place = place or str(record.values.get("place", ""))
+                detail = detail or record.error or record.note
+        if not place and verdict == "escapes":
+            event = next((item for item in result.evidence.events if item.kind == "escape"), None)
+            if event is not None:
+                place, detail = f"{event.root}/{event.file}:{event.line}", detail or event.detail
+    environment = next((item.evidence.environment for item in results if item.evidence.environment.gpu), None)
+    return verdict, place, detail, environment
+
+
+def _reasons(verdict: ArmVerdict, stopped: str) -> str:
+    bad = [check for check in verdict.checks if check.verdict != "pass"]
+    found = [f"{check.subject} ({check.code})" for check in bad if not check.subject.startswith("fault ")]
+    text = ", ".join(dict.fromkeys(found[:6]))
+    return f"{stopped}; {text}" if stopped and text else stopped or text
+
+
+def _record(row: Row) -> Record:
+    control = row.control
+    values: dict[str, JsonScalar] = {
+        "audit": ", ".join(row.audited.codes) or "none",
+        "audit_places": "; ".join(row.audited.places),
+        "probe": row.probe,
+        "probe_expected": control.probe,
+        "probe_place": row.probe_place,
+        "probe_detail": row.probe_detail,
+        "gate": row.gate,
+        "gate_detail": row.gate_detail,
+    }
+    return Record(
+        id=control.hazard,
+        subject=control.name,
+        outcome=row.agreement,
+        expected="explained" if control.why else "agree",
+        hazard=control.code,
+        note=control.why if row.agreement == "explained" else "",
+        values=values,
+    )
