@@ -123,6 +123,9 @@ def _carriers(candidate: Candidate, rehearsal: bool) -> Iterator[Refusal]:
         if devices and carrier.device not in devices and not (may_be_cpu and carrier.device == "cpu"):
             message = f"the carrier lives on {carrier.device}, the tick on {', '.join(devices)}"
             yield Refusal("carrier-device", carrier.name, message)
+    for first, second in candidate.carriers.overlaps():
+        message = f"its memory overlaps that of {first.name}, and what it holds must outlive the tick"
+        yield Refusal("carrier-overlap", second.name, message)
 
 
 def _crossing(candidate: Candidate) -> Iterator[Refusal]:

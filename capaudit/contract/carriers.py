@@ -134,6 +134,24 @@ class CarrierManifest:
         found = {carrier.name: carrier for carrier in observed}
         return tuple(drift for carrier in self.carriers for drift in _drift(carrier, found.get(carrier.name)))
 
+    def overlaps(self) -> tuple[tuple[Carrier, Carrier], ...]:
+        """Return pairs of dense carriers that share memory and must not.
+
+        Views of one storage are fine among the tick's own carriers; ingress slots and comparison clones
+        have to outlive the next tick, so that nothing else may lie in them.
+        """
+        placed = [carrier for carrier in self.carriers if carrier.address is not None and carrier.strides is None]
+        placed.sort(key=lambda carrier: (carrier.device, carrier.address or 0))
+        found = []
+        for index, first in enumerate(placed):
+            end = (first.address or 0) + first.size
+            for second in placed[index + 1 :]:
+                if second.device != first.device or (second.address or 0) >= end:
+                    break
+                if {first.role, second.role} & {"ingress", "evidence"}:
+                    found.append((first, second))
+        return tuple(found)
+
     def conforms(self, layout: Iterable[CarrierSpec]) -> tuple[Refusal, ...]:
         """Return why the manifest does not fulfil a layout; empty where it does."""
         held = self.by_name
@@ -217,13 +235,17 @@ def collector_layout(
     groups: Mapping[str, int] | None = None,
     components: int = 11,
     verdicts: Mapping[str, tuple[int, ...]] | None = None,
+    rng_state_bytes: int | None = 16,
+    receipt: bool = True,
 ) -> tuple[CarrierSpec, ...]:
     """Return the canonical carriers of a collector tick; the defaults are the G1 motion workload's.
 
     ``groups`` maps an observation group to its columns (default actor 160, critic 289). Per group there
     are ``observation.GROUP``, ``terminal_observation.GROUP`` and ``post_reset_observation.GROUP``, each
     ``float32[worlds, columns]``. ``verdicts`` maps a verdict's name to its shape (default one
-    ``verdict.finite`` of shape ``[worlds]``). The two ingress slots hold ``worlds`` rows each.
+    ``verdict.finite`` of shape ``[worlds]``). The two ingress slots hold ``worlds`` rows each. ``rng_state``
+    is the CPU copy of the generator's state (16 bytes for Torch's CUDA generator; ``None`` leaves it out),
+    ``receipt`` the device counter ``int64[1]`` that the tick raises last.
     """
     columns = {"actor": 160, "critic": 289} if groups is None else groups
     verdict_shapes = {"finite": (worlds,)} if verdicts is None else verdicts
@@ -240,6 +262,10 @@ def collector_layout(
     for slot in range(INGRESS_DEPTH):
         for name, shape, dtype in _transition_columns(worlds, actions, columns):
             specs.append(CarrierSpec(f"ingress[{slot}].{name}", shape, dtype, "ingress"))
+    if receipt:
+        specs.append(CarrierSpec("receipt", (1,), "int64", "evidence"))
+    if rng_state_bytes is not None:
+        specs.append(CarrierSpec("rng_state", (rng_state_bytes,), "uint8", "evidence"))
     return tuple(specs)
 
 

@@ -316,6 +316,9 @@ class CaptureLifecycle:
         self._require(self._phase is not None, "fail a tick", "no tick is open")
         published = self._phase == "published"
         was_graph = self._kind == "graph"
+        if published:
+            # The consumer has its transition, so the tick has happened whatever becomes of the run.
+            self.end_tick()
         self._phase = None
         if not was_graph:
             self._close(f"an eager tick failed: {detail or reason}")
