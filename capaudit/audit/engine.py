@@ -7,6 +7,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from capaudit.audit import calls, parameters
 from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions, stray_comments
@@ -25,6 +26,9 @@ from capaudit.audit.warmup import capturing_functions, entry_is_warm
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import FunctionInfo, Program, build_program
+
+if TYPE_CHECKING:
+    from capaudit.audit.fixes.site import Tree
 
 
 def audit(options: AuditOptions) -> Result:
@@ -70,6 +74,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
     facts = _program_facts(program, names, entries)
     results: list[tuple[Entry, Verdicts]] = []
     audited: list[tuple[str, int, int]] = []
+    trees: dict[str, Tree] = {}
     for entry in entries:
         # A machine of its own: what one boundary reports must not depend on which others are audited.
         reset_pool()
@@ -81,13 +86,23 @@ def _audit(options: AuditOptions, started: float) -> Result:
         verdicts = collect(entry, root, late, knowledge)
         if options.collect_operations:
             verdicts.reached = tuple(reached_functions(entry, reachable(root)))
+        spans_of = list(reachable(root))
+        if options.collect_fixes:
+            from capaudit.audit.fixes.proposing import propose_fixes
+
+            around = [root, *([root.items["host"]] if "host" in root.items else [])]
+            verdicts.findings = propose_fixes(machine, verdicts.findings, around, trees)
         results.append((entry, verdicts))
-        for context in reachable(root):
+        for context in spans_of:
             node = context.function.node if context.function else None
             if node is not None:
                 audited.append((context.module.file, node.lineno, node.end_lineno or node.lineno))
     attach_fallbacks(program, results, knowledge)
     findings = [finding for _, verdict in results for finding in verdict.findings]
+    if options.collect_fixes:
+        from capaudit.audit.fixes.proposing import agreed
+
+        findings = agreed(findings)
     findings.extend(_unparsable(program, knowledge))
     findings.extend(
         comment_finding("CAP904", module, comment, message, knowledge)
@@ -184,6 +199,7 @@ def _evaluate_region(machine: Machine, entry: Entry) -> Context:
     root.arguments = arguments
     host.items["region"] = entry.region
     host.items["root"] = root
+    root.items["host"] = host
     root.runs = 1_000_000
     machine.run(host)
     machine.settle_unknown()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import attributes, calls, guards, indexing, operators, stores
@@ -47,6 +49,26 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
         return NOTHING
     handler = _EXPRESSIONS.get(type(node))
     return handler(frame, node) if handler is not None else unknown
+
+
+@contextmanager
+def observed(note: Callable[[ast.expr, Value], None]) -> Iterator[None]:
+    """Report every value that an expression gets meanwhile; costs nothing outside."""
+    saved = dict(_EXPRESSIONS)
+
+    def observing(handler: Any) -> Any:
+        def evaluated(frame: Frame, node: ast.expr) -> Value:
+            value: Value = handler(frame, node)
+            note(node, value)
+            return value
+
+        return evaluated
+
+    try:
+        _EXPRESSIONS.update({kind: observing(handler) for kind, handler in saved.items()})
+        yield
+    finally:
+        _EXPRESSIONS.update(saved)
 
 
 def quietly(frame: Frame, node: ast.expr) -> Value:

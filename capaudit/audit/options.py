@@ -42,3 +42,4 @@ class AuditOptions:
     evidence: tuple[tuple[str, Evidence], ...] = ()
     unsaved: Mapping[Path, bytes] = field(default_factory=dict)
     today: str = field(default_factory=today)
+    collect_fixes: bool = False

@@ -10,6 +10,7 @@ import click
 from capaudit.audit.configuration import Configuration
 from capaudit.audit.gate import CLEAN, FINDINGS, Gate, evidence_gaps, find_baseline, judge, status
 from capaudit.audit.selection import select as selected_findings
+from capaudit.cli.fixing import fix_options, print_diff, refuse_contradictions, tell
 from capaudit.cli.options import (
     audit_arguments,
     evidence_option,
@@ -24,6 +25,8 @@ from capaudit.model import CaptureKind, InputError, Result
 from capaudit.report import FORMATS, RenderOptions, render
 
 __all__ = ["CLEAN", "FINDINGS", "check", "selected", "status"]
+
+_WITH_FIXES = ("json", "sarif")
 
 
 @click.command()
@@ -43,6 +46,7 @@ __all__ = ["CLEAN", "FINDINGS", "check", "selected", "status"]
 @click.option("--no-baseline", is_flag=True, help="Leave every baseline out.")
 @click.option("--since", metavar="REV", help="Report only findings that were not there at this git revision.")
 @click.option("--add-suppressions", metavar="REASON", help="Write a suppression comment for every finding.")
+@fix_options
 @click.option("--stdin-filename", metavar="FILE", help="The text on stdin stands for this file.")
 @click.option("--operations", is_flag=True, help="Add every classified operation to the JSON report.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 in spite of findings.")
@@ -69,6 +73,9 @@ def check(
     no_baseline: bool,
     since: str | None,
     add_suppressions: str | None,
+    fix: bool,
+    diff: bool,
+    unsafe_fixes: bool,
     stdin_filename: str | None,
     operations: bool,
     exit_zero: bool,
@@ -89,10 +96,14 @@ def check(
 
     if baseline is not None and no_baseline:
         raise click.UsageError("--no-baseline leaves every baseline out and --baseline names one; give one of them.")
+    refuse_contradictions(fix, diff, unsafe_fixes)
     targets = parse_targets(outputs, tuple(FORMATS))
+    if diff and outputs and any(target.file is None for target in targets):
+        raise click.UsageError("--diff prints the patch to stdout; give the report a file: --output FORMAT:FILE.")
     paths, given = read_stdin(paths, stdin_filename)
-    if given is not None and add_suppressions is not None:
-        raise click.UsageError("--add-suppressions changes files, and the text on stdin is in none.")
+    if given is not None and (fix or add_suppressions is not None):
+        option = "--fix" if fix else "--add-suppressions"
+        raise click.UsageError(f"{option} changes files, and the text on stdin is in none.")
     options = prepare(paths, entries, capture, config, isolated)
     if given is not None:
         options = given.options(options)
@@ -102,6 +113,7 @@ def check(
         options,
         configuration=configuration,
         collect_operations=operations,
+        collect_fixes=any(target.format in _WITH_FIXES for target in targets),
         evidence=load_evidence(evidence, configuration, options.working_directory),
     )
     if show_settings or show_files:
@@ -111,7 +123,18 @@ def check(
         return CLEAN
     wanted = not no_baseline and (not isolated or baseline is not None)
     gate = Gate(find_baseline(baseline, configuration, options.working_directory) if wanted else None, since)
-    result = judge(audit(options), options, gate)
+    if fix or diff:
+        from capaudit.audit.fixes.fixing import fix_program
+
+        fixed = fix_program(options, lambda found: judge(found, options, gate), unsafe=unsafe_fixes, write_files=fix)
+        tell(fixed, written=fix)
+        if diff and print_diff(fixed) and not outputs:
+            return CLEAN if exit_zero else FINDINGS
+        if diff and not outputs:
+            return CLEAN
+        result = fixed.result
+    else:
+        result = judge(audit(options), options, gate)
     if add_suppressions is not None:
         from capaudit.audit.suppress import add_suppressions as write_comments
 

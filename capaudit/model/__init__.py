@@ -4,6 +4,7 @@ from capaudit.model.boundary import Boundary, BoundaryRefusedError, CaptureKind
 from capaudit.model.classes import BaselineState, Confidence, EvidenceVerdict, OwnershipClass, Severity
 from capaudit.model.errors import CapauditError, ConfigurationError, InputError, NoDeviceError, UnresolvedEntryError
 from capaudit.model.finding import Finding, Hop, Observation, Operation, Place, RelatedPlace, Suppression
+from capaudit.model.fix import Edit, Fix
 from capaudit.model.result import (
     AuditName,
     BaselineEntry,
@@ -27,10 +28,12 @@ __all__ = [
     "CaptureKind",
     "Confidence",
     "ConfigurationError",
+    "Edit",
     "EvidenceRow",
     "EvidenceSummary",
     "EvidenceVerdict",
     "Finding",
+    "Fix",
     "Hop",
     "InputError",
     "NoDeviceError",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from capaudit.model.classes import BaselineState, Confidence, EvidenceVerdict, OwnershipClass, Severity
+
+if TYPE_CHECKING:
+    from capaudit.model.fix import Fix
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -92,7 +96,7 @@ class Finding:
     boundary's entry to the function that holds the operation. ``why`` tells the value's story,
     oldest fact first. ``fingerprint`` survives moved lines. ``evidence`` is what a run said of the finding
     and ``observation`` which run; ``suppression`` the comment that silences it; ``baseline_state`` is
-    ``None`` without a baseline.
+    ``None`` without a baseline. ``fix`` is a rewrite that removes the finding, where fixes were asked for.
     """
 
     code: str
@@ -116,6 +120,7 @@ class Finding:
     severity: Severity = Severity.ERROR
     suppression: Suppression | None = None
     baseline_state: BaselineState | None = None
+    fix: Fix | None = None
 
     @property
     def sort_key(self) -> tuple[str, Place, str, str]:

@@ -11,6 +11,7 @@ from capaudit.model import (
     Boundary,
     EvidenceSummary,
     Finding,
+    Fix,
     Hop,
     Operation,
     Place,
@@ -85,7 +86,17 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "observation": asdict(finding.observation) if finding.observation is not None else None,
         "severity": finding.severity.value,
         "suppression": _suppression(finding.suppression) if finding.suppression is not None else None,
+        "fixes": [_fix(finding.fix)] if finding.fix is not None else [],
         "baseline_state": finding.baseline_state.value if finding.baseline_state is not None else None,
+    }
+
+
+def _fix(fix: Fix) -> dict[str, Any]:
+    return {
+        "name": fix.name,
+        "message": fix.message,
+        "safe": fix.safe,
+        "edits": [{**_span(edit.place), "text": edit.text} for edit in fix.edits],
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from capaudit import __version__
 from capaudit.knowledge import Rule, load
-from capaudit.model import BaselineState, Boundary, Confidence, Finding, Hop, Place, Result
+from capaudit.model import BaselineState, Boundary, Confidence, Edit, Finding, Fix, Hop, Place, Result
 from capaudit.report.levels import level
 from capaudit.report.options import RenderOptions
 from capaudit.report.paths import is_absolute, repository_path, uri
@@ -133,6 +133,8 @@ class _Sarif:
         related = self.related(finding)
         if related:
             made["relatedLocations"] = related
+        if finding.fix is not None:
+            made["fixes"] = [self.fix(finding.fix)]
         suppressions = list(self.suppressions(finding))
         if suppressions:
             made["suppressions"] = suppressions
@@ -149,6 +151,20 @@ class _Sarif:
             "remedy": finding.remedy,
         }
         return made
+
+    def fix(self, fix: Fix) -> dict[str, Any]:
+        """One proposal: every file that it changes, with the regions to replace."""
+        files = dict.fromkeys(edit.place.file for edit in fix.edits)
+        return {
+            "description": _text(printable(fix.message)),
+            "artifactChanges": [
+                {
+                    "artifactLocation": self.location(edits[0].place)["physicalLocation"]["artifactLocation"],
+                    "replacements": [_replacement(edit) for edit in edits],
+                }
+                for edits in ([edit for edit in fix.edits if edit.place.file == file] for file in files)
+            ],
+        }
 
     def suppressions(self, finding: Finding) -> Iterator[dict[str, Any]]:
         comment = finding.suppression
@@ -248,3 +264,14 @@ def _flow_title(boundary: Boundary) -> str:
 
 def _text(text: str) -> dict[str, str]:
     return {"text": text}
+
+
+def _replacement(edit: Edit) -> dict[str, Any]:
+    place = edit.place
+    region = {
+        "startLine": place.line,
+        "startColumn": place.column,
+        "endLine": place.end_line,
+        "endColumn": place.end_column,
+    }
+    return {"deletedRegion": region, "insertedContent": {"text": edit.text}}

@@ -61,6 +61,17 @@ FINDING = closed(
         "observation": {"anyOf": [{"type": "null"}, OBSERVATION]},
         "severity": {"enum": ["error", "warning", "note"]},
         "suppression": {"anyOf": [{"type": "null"}, SUPPRESSION]},
+        "fixes": {
+            "type": "array",
+            "items": closed(
+                {
+                    "name": TEXT,
+                    "message": TEXT,
+                    "safe": {"type": "boolean"},
+                    "edits": {"type": "array", "minItems": 1, "items": closed({**SPAN, "text": TEXT})},
+                }
+            ),
+        },
         "baseline_state": {"enum": ["new", "unchanged", "absent", None]},
     }
 )
