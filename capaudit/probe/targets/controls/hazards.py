@@ -242,7 +242,7 @@ class BackendPrivateProbing(CollectorTick):
     """Asks Warp's runtime object, which is nobody's interface, whether to run."""
 
     def tick(self) -> torch.Tensor:
-        if wp._src.context.runtime.core is None:  # type: ignore[attr-defined]
+        if wp._src.context.runtime.core is None:  # type: ignore[attr-defined, unused-ignore]
             self.carriers.reward.zero_()
         return super().tick()
 
