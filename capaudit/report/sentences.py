@@ -7,6 +7,7 @@ from typing import Final
 
 from capaudit.knowledge import Rule
 from capaudit.model import EvidenceVerdict, Finding
+from capaudit.report.reasons import reason
 from capaudit.report.source import printable
 from capaudit.report.words import count
 
@@ -37,6 +38,9 @@ def lines(finding: Finding) -> list[str]:
         made.append(f"Reached by: {path}")
     if finding.why:
         made.append(f"Because: {_LINK.sub('] ', printable('; '.join(finding.why)))}")
+    general = reason(finding)
+    if general:
+        made.append(f"At capture: {general}")
     if finding.remedy:
         made.append(f"Instead: {_LINK.sub('] ', printable(finding.remedy))}")
     if finding.evidence is not EvidenceVerdict.NOT_PROBED:

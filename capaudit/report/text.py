@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from capaudit.model import Boundary, EvidenceVerdict, Finding, OwnershipClass, Place, Result, Severity, UnresolvedCall
 from capaudit.report.gate import observed, rule_counts, set_aside, verdict
 from capaudit.report.options import RenderOptions
+from capaudit.report.reasons import reason
 from capaudit.report.source import SourceLines, frame, printable
 from capaudit.report.words import NO_BOUNDARY, audit_line, boundary_line, class_counts, count, name_counts
 
@@ -25,6 +26,7 @@ class _Text:
         self.result = result
         self.options = options
         self.sources = SourceLines(options.working_directory, dict(options.sources))
+        self.explained: set[str] = set()
 
     def lines(self) -> Iterator[str]:
         names = [boundary.name for boundary in self.result.boundaries]
@@ -60,6 +62,7 @@ class _Text:
         yield from self.frame(place, color)
         yield from self.labelled("reached by", _call_path(finding))
         yield from self.labelled("because", finding.why)
+        yield from self.labelled("at capture", self.first_reason(finding))
         yield from self.labelled("instead", (finding.remedy,) if finding.remedy else ())
         for related in finding.related:
             spot = related.place
@@ -68,6 +71,12 @@ class _Text:
         if finding.evidence is not EvidenceVerdict.NOT_PROBED:
             yield from self.labelled("evidence", (verdict(finding),))
         yield ""
+
+    def first_reason(self, finding: Finding) -> tuple[str, ...]:
+        """The rule's own reason, with its first finding: told every time it would bury what differs."""
+        text = reason(finding) if finding.code not in self.explained else ""
+        self.explained.add(finding.code)
+        return (text,) if text else ()
 
     def frame(self, place: Place, color: str) -> Iterator[str]:
         line = self.sources.line(place.file, place.line)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from capaudit.knowledge import load
 from capaudit.model import EvidenceVerdict, InputError, Place, RelatedPlace
 from capaudit.report import RenderOptions, render
 from capaudit.report.source import frame, printable
@@ -17,7 +18,7 @@ def text(folder: Path, **options: bool) -> str:
 
 
 def test_a_finding_shows_place_rule_message_code_path_story_and_remedy(tmp_path: Path) -> None:
-    assert """\
+    assert f"""\
 timers.py:3:9: CAP103[host-to-device-copy] the number is uploaded first (certain)
   3 | self.left[ids] = 0.0
     | ^^^^^^^^^^^^^^^^^^^^
@@ -25,8 +26,16 @@ timers.py:3:9: CAP103[host-to-device-copy] the number is uploaded first (certain
               -> Timers.restart  (called at timers.py:6)
   because:    left is a device tensor
               ids holds integers
+  at capture: {load().rules["CAP103"].message}
   instead:    Use index_fill_.
 """ in text(tmp_path)
+
+
+def test_the_general_reason_is_told_once_per_rule(tmp_path: Path) -> None:
+    twice = sample(findings=(UPLOAD, replace(UPLOAD, place=Place("timers.py", 6, 9, 6, 20))))
+    report = render("text", twice, RenderOptions(working_directory=written(tmp_path)))
+    assert report.count("CAP103[host-to-device-copy]") == 2
+    assert report.count("at capture:") == 1
 
 
 def test_the_boundary_says_what_was_audited_and_who_declared_it(tmp_path: Path) -> None:
