@@ -37,13 +37,15 @@ def lsp(stdio: bool, config: str | None) -> int:
 
     def audit_folder(folder: Path, unsaved: Mapping[Path, bytes]) -> Result:
         from capaudit.audit import audit
-        from capaudit.cli.check import selected
+        from capaudit.audit.evidence_files import load_evidence
+        from capaudit.audit.gate import Gate, find_baseline, judge
 
         os.chdir(folder)  # as if somebody had called `capaudit check` there
         options = prepare((), (), None, file, False)
         configuration = with_selection(options.configuration, (), (), ())
-        options = replace(options, configuration=configuration, unsaved=unsaved)
-        return selected(audit(options), configuration, options.working_directory)
+        evidence = load_evidence((), configuration, options.working_directory)
+        options = replace(options, configuration=configuration, unsaved=unsaved, evidence=evidence)
+        return judge(audit(options), options, Gate(find_baseline(None, configuration, options.working_directory)))
 
     server = build(audit_folder)
     # The protocol owns the real stdout, and closes it in the end; whatever else prints goes to stderr.

@@ -7,9 +7,9 @@ from typing import Final
 
 from capaudit.knowledge import Rule
 from capaudit.model import EvidenceVerdict, Finding
+from capaudit.report.gate import verdict
 from capaudit.report.reasons import reason
 from capaudit.report.source import printable
-from capaudit.report.words import count
 
 # "handlers[0](1)" would be read as a link to related location 1.
 _LINK: Final = re.compile(r"\](?=\()")
@@ -44,18 +44,8 @@ def lines(finding: Finding) -> list[str]:
     if finding.remedy:
         made.append(f"Instead: {_LINK.sub('] ', printable(finding.remedy))}")
     if finding.evidence is not EvidenceVerdict.NOT_PROBED:
-        made.append(f"Evidence: {_evidence(finding)}")
+        made.append(f"Evidence: {printable(verdict(finding))}")
     return made
-
-
-def _evidence(finding: Finding) -> str:
-    said = finding.evidence.value
-    run = finding.observation
-    if run is None:
-        return said
-    times = f", seen {count(run.count, 'time')}" if run.count else ""
-    stale = "; the function reads differently now from what ran" if run.stale else ""
-    return printable(f"{said} by {run.document} ({run.mode}{times}){stale}")
 
 
 def plain_page(rule: Rule) -> str:
