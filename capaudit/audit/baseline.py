@@ -78,6 +78,10 @@ def compare(
             open_entries.append(replace(entry, count=entry.count - number))
     for named in (_by_function, _by_file):
         open_entries = _moved(named, open_entries, groups, left, taken, kept, folder, base)
+    # With its file gone, nothing but the operation is left of an entry's name.
+    lost = [entry for entry in open_entries if not (folder / entry.file).exists()]
+    kept_open = [entry for entry in open_entries if (folder / entry.file).exists()]
+    open_entries = kept_open + _moved(_by_text, lost, groups, left, taken, kept, folder, base)
     read = {_relative(file, folder, base) for file in result.files}
     absent: list[BaselineEntry] = []
     unseen: list[BaselineEntry] = []
@@ -231,6 +235,10 @@ def _by_function(entry: BaselineEntry) -> tuple[str, ...]:
 
 def _by_file(entry: BaselineEntry) -> tuple[str, ...]:
     return entry.code, entry.file, entry.text
+
+
+def _by_text(entry: BaselineEntry) -> tuple[str, ...]:
+    return entry.code, entry.text
 
 
 def _moved(

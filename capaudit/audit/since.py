@@ -141,10 +141,12 @@ def _git(folder: Path, words: Sequence[str], problem: str, remedy: str | None = 
         done = subprocess.run(["git", *words], cwd=folder, input=stdin, capture_output=True, timeout=_TIMEOUT)
     except FileNotFoundError:
         raise InputError("--since needs git, and there is none", remedy="install git, or leave --since out") from None
+    except ValueError:  # a null byte
+        raise InputError(problem, place=str(folder), remedy=remedy) from None
     except subprocess.TimeoutExpired:
         raise InputError(f"git did not answer within {_TIMEOUT:.0f} s", place=str(folder)) from None
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        detail = f" (git: {said[0]})" if said else ""
+        detail = f" (git: {said[0].removeprefix('error: ').removeprefix('fatal: ')})" if said else ""
         raise InputError(f"{problem}{detail}", place=str(folder), remedy=remedy)
     return done.stdout

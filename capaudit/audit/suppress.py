@@ -56,11 +56,11 @@ def add_suppressions(result: Result, options: AuditOptions, reason: str) -> Writ
             before = path.read_bytes()
         except OSError as error:
             raise InputError(f"it cannot be read: {error.strerror}", place=file) from error
-        after = _edited(before, comments, reason, file)
-        if after != before:
+        after, placed = _edited(before, comments, reason, file)
+        if placed:
             absolute = Path(path.absolute())
             changed[absolute], names[absolute] = after, file
-            number += len(comments)
+            number += placed
     if not changed:
         return Written((), 0, result.findings)
     silenced = audit(replace(options, unsaved={**options.unsaved, **changed}))
@@ -96,7 +96,8 @@ def _comments(findings: Iterable[Finding]) -> dict[str, list[_Comment]]:
     }
 
 
-def _edited(data: bytes, comments: list[_Comment], reason: str, file: str) -> bytes:
+def _edited(data: bytes, comments: list[_Comment], reason: str, file: str) -> tuple[bytes, int]:
+    """The file with its comments, and how many found a place."""
     try:
         import libcst
         from libcst.metadata import MetadataWrapper, PositionProvider
@@ -119,24 +120,27 @@ def _edited(data: bytes, comments: list[_Comment], reason: str, file: str) -> by
         def on_leave(self, original: libcst.CSTNode, updated: libcst.CSTNode) -> libcst.CSTNode:  # type: ignore[override]
             if not hasattr(updated, "leading_lines"):
                 return updated
-            line = positions[original].start.line
-            if line not in texts:
-                return updated
-            text = texts.pop(line)
+            span = positions[original]
+            first, last = span.start.line, span.end.line
             trailing = getattr(updated, "trailing_whitespace", None)
-            if (
-                isinstance(updated, libcst.SimpleStatementLine)
-                and trailing is not None
-                and trailing.comment is None
-                and line in single
-                and len(lines[line - 1].rstrip()) + 2 + len(text) <= _LONGEST_LINE
-            ):
-                space = libcst.SimpleWhitespace("  ")
-                return updated.with_changes(
-                    trailing_whitespace=trailing.with_changes(whitespace=space, comment=libcst.Comment(text))
-                )
-            above = libcst.EmptyLine(indent=True, comment=libcst.Comment(text))
-            return updated.with_changes(leading_lines=[*updated.leading_lines, above])
+            behind = isinstance(updated, libcst.SimpleStatementLine) and trailing and trailing.comment is None
+            for line in dict.fromkeys((first, last)):
+                text = texts.get(line)
+                if text is None:
+                    continue
+                fits = line in single and len(lines[line - 1].rstrip()) + 2 + len(text) <= _LONGEST_LINE
+                if behind and trailing is not None and line == last and (fits or line != first):
+                    # Also for a later statement of the line, after one that goes over several.
+                    space = libcst.SimpleWhitespace("  ")
+                    new = trailing.with_changes(whitespace=space, comment=libcst.Comment(text))
+                    updated = updated.with_changes(trailing_whitespace=new)
+                elif line == first:
+                    above = libcst.EmptyLine(indent=True, comment=libcst.Comment(text))
+                    updated = updated.with_changes(leading_lines=[*updated.leading_lines, above])
+                else:
+                    continue
+                del texts[line]
+            return updated
 
     module = wrapper.module.visit(Writer())
     try:
@@ -152,7 +156,7 @@ def _edited(data: bytes, comments: list[_Comment], reason: str, file: str) -> by
             place=file,
             remedy="write `# capaudit: ignore[rule] -- reason` there by hand",
         )
-    return after
+    return after, len(comments) - len(texts)
 
 
 def _text(comment: _Comment, reason: str) -> str:

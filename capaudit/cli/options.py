@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from capaudit.audit.configuration import Configuration, find_configuration, load_configuration
+from capaudit.audit.selection import Override
 from capaudit.cache import store
 from capaudit.model import CaptureKind, InputError, Severity
 
@@ -154,12 +155,9 @@ def with_selection(
     """
     weights = dict(_weight(item) for item in split(severity))
     if weights:
-        # What the command line says holds for every file, so overrides that name the same rules give way.
-        kept = tuple(
-            replace(item, severity={rule: level for rule, level in item.severity.items() if rule not in weights})
-            for item in configuration.overrides
-        )
-        configuration = replace(configuration, severity={**configuration.severity, **weights}, overrides=kept)
+        # What the command line says holds for every file, whatever a table says of some.
+        last = Override(("*",), severity=weights)
+        configuration = replace(configuration, overrides=(*configuration.overrides, last))
     merged = replace(
         configuration,
         select=split(select) or configuration.select,

@@ -15,7 +15,7 @@ from capaudit.evidence.document import Event, Evidence, StackFrame
 from capaudit.evidence.matching import AuditedSource, Spot
 from capaudit.evidence.source import SourceOutline, Statement
 from capaudit.evidence.visibility import always_evaluated, blind_spot, is_fault, is_usable, on_device, speaks_of
-from capaudit.model import CaptureKind, EvidenceVerdict, Finding, Observation, Place
+from capaudit.model import CaptureKind, Confidence, EvidenceVerdict, Finding, Observation, Place
 
 NamedEvidence = tuple[str, Evidence]
 
@@ -259,6 +259,8 @@ class _Join:
         if reason is not None:
             return EvidenceVerdict.NOT_EXERCISED, Observation(name, document.mode, 0, reason)
         detail = f"the statement ran and no {finding.name} was seen"
+        if finding.confidence is not Confidence.CERTAIN:
+            detail += "; the finding holds for some values, which this run may not have had"
         return EvidenceVerdict.REFUTED, Observation(name, document.mode, 0, detail)
 
     def _started(self, boundary: str, source: AuditedSource) -> bool:

@@ -9,6 +9,7 @@ from capaudit.model import EvidenceSummary, EvidenceVerdict, Finding, Result
 from capaudit.report.source import printable
 from capaudit.report.words import count
 
+_SHOWN_DOCUMENTS = 3
 _HEADER = ("hazard", "confirmed", "refuted", "not exercised", "missed")
 
 
@@ -35,8 +36,10 @@ def rule_counts(result: Result) -> Iterator[str]:
 
 def observed(summary: EvidenceSummary) -> Iterator[str]:
     """Lay the counts of the audit beside those of the runs, per hazard, with a total."""
-    names = ", ".join(printable(name) for name in summary.documents)
-    yield f"evidence: {names}" if names else "evidence: no document of a run"
+    names = [printable(name) for name in summary.documents]
+    if len(names) > _SHOWN_DOCUMENTS:
+        names = [*names[:_SHOWN_DOCUMENTS], f"and {len(names) - _SHOWN_DOCUMENTS} more"]
+    yield f"evidence: {', '.join(names) or 'no document of a run'}"
     rows = [
         (f"{row.code} {row.name}", row.confirmed, row.refuted, row.not_exercised, row.missed) for row in summary.rows
     ]

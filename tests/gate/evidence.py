@@ -26,9 +26,16 @@ def frame(source: str, text: str, *, root: str = "robots", file: str = "env.py")
     return StackFrame(file, line, function.name, root, statement.text)
 
 
-def event(source: str, *texts: str, hazard: str = "CAP101", kind: str = "host-scalar-read", count: int = 3) -> Event:
+def event(
+    source: str,
+    *texts: str,
+    hazard: str = "CAP101",
+    kind: str = "host-scalar-read",
+    count: int = 3,
+    file: str = "env.py",
+) -> Event:
     """An event at the first text's line, called from the lines of the others, innermost first."""
-    stack = tuple(frame(source, text) for text in texts)
+    stack = tuple(frame(source, text, file=file) for text in texts)
     own = stack[0]
     return Event(own.root, own.file, own.line, own.function, kind, hazard, count, {}, stack, "seen", own.text)
 
