@@ -75,6 +75,8 @@ def _share_writes(frame: Frame, ends: list[Environment]) -> None:
 
 def _judge(frame: Frame, node: ast.If, held: list[Steered], before: Environment, marks: tuple[int, int, int]) -> None:
     """Report a frozen test whose branches do device work, or end the function before more of it."""
+    if frame.failure:
+        return  # what follows raises in any case
     work, opaque, writes = marks
     bodies = [*node.body, *node.orelse]
     if frame.work > work or _picks(frame, before, bodies):

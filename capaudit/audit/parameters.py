@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import hints
+from capaudit.audit import conditions, hints
 from capaudit.audit.contexts import Context
 from capaudit.audit.machine import argument as passed
 from capaudit.audit.machine import borrowed
@@ -102,7 +102,7 @@ def _typed(machine: Machine, info: FunctionInfo, parameter: ast.arg, value: Valu
     if is_receiver or (UNKNOWN not in value and not any(getattr(a, "type_name", "") == "any" for a in value)):
         return value
     known = tuple(atom for atom in value if atom is not UNKNOWN and atom is not NONE)
-    if UNKNOWN in value and known:
+    if UNKNOWN in value and known and not any(conditions.named_device(atom) == "cpu" for atom in known):
         return tuple(atom for atom in value if atom is not UNKNOWN)  # what callers really pass beats what is annotated
     promised = hints.annotation_value(machine, info.module, parameter.annotation, info)
     return hints.refine(value, promised) if promised else value
