@@ -179,7 +179,9 @@ _BUILTINS = frozenset(dir(builtins))
 
 def write_global(frame: Frame, name: str, value: Value, node: ast.expr | None) -> None:
     owner = module_ref(frame.module)[0]
-    stores.write_cell(frame, frame.machine.cell(owner, name), value, node, name)
+    changes = node is None or any(isinstance(inner, ast.Name) and inner.id == name for inner in walk(node))
+    cell = frame.machine.cell(owner, name)
+    stores.write_cell(frame, cell, value, frame.place or node, name, augmented=changes, source=node)
 
 
 def return_annotation(machine: Machine, info: FunctionInfo) -> Value:

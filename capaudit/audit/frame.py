@@ -28,7 +28,7 @@ from capaudit.audit.values import (
     unknown,
 )
 from capaudit.model import Confidence, OwnershipClass
-from capaudit.program import FunctionInfo, Module
+from capaudit.program import FunctionInfo, Module, walk
 from capaudit.program.symbols import dotted_text
 
 Environment = dict[str, Value]
@@ -128,7 +128,8 @@ class Frame:
             # What a closure changes outlives the call, like an attribute.
             cell = self.machine.cell(closure.token, name)
             place = node or ast.Pass()
-            stores.write_cell(self, cell, value, self.place or place, name, augmented=node is None, source=node)
+            changes = node is None or any(isinstance(inner, ast.Name) and inner.id == name for inner in walk(node))
+            stores.write_cell(self, cell, value, self.place or place, name, augmented=changes, source=node)
             return
         self.env[name] = value
         if name in self.dotted_roots:

@@ -298,11 +298,20 @@ def _factory_rank(frame: Frame, made: Call, name: str) -> int | None:
             return None
         if isinstance(only, Sequence):
             return None
+    if len(positional) > 1 or (len(positional) == 1 and positional[0] == unknown and _counts(made)):
+        return len(positional)  # several sizes are numbers, whatever is known of them
     if positional and all(
         len(v) == 1 and isinstance(v[0], (Const, Host)) and v[0].type_name == "int" for v in positional
     ):
         return len(positional)
     return None
+
+
+def _counts(made: Call) -> bool:
+    """Whether the only size is named like a number, where nothing else is known of it."""
+    node = made.arguments.nodes[0] if made.arguments.nodes else None
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.lower() in ("n", "count", "length", "width", "batch", "dim") or name.lower().startswith(("num_", "n_"))
 
 
 def _like(frame: Frame, spec: ResultSpec, made: Call) -> Value:
