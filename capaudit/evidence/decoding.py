@@ -105,11 +105,12 @@ def _decode(hint: Any, value: object, path: str) -> Any:
 
 
 def _decode_union(members: tuple[Any, ...], value: object, path: str) -> Any:
+    if value is None and types.NoneType in members:
+        return None
+    others = [member for member in members if member is not types.NoneType]
+    if len(others) == 1 and others[0] not in _TYPE_NAMES:
+        return _decode(others[0], value, path)
     for member in members:
-        if member is types.NoneType and value is None:
-            return None
-        if dataclasses.is_dataclass(member) and isinstance(value, dict):
-            return decode(member, value, path)  # type: ignore[arg-type]
         if isinstance(member, type) and _is_json_type(value, member):
             return value
     names = " or ".join(_TYPE_NAMES.get(member, str(member)) for member in members)
