@@ -44,7 +44,7 @@ def lsp(stdio: bool, config: str | None) -> int:
         options = prepare((), (), None, file, False)
         configuration = with_selection(options.configuration, (), (), ())
         evidence = load_evidence((), configuration, options.working_directory)
-        options = replace(options, configuration=configuration, unsaved=unsaved, evidence=evidence)
+        options = replace(options, configuration=configuration, unsaved=unsaved, evidence=evidence, collect_fixes=True)
         return judge(audit(options), options, Gate(find_baseline(None, configuration, options.working_directory)))
 
     server = build(audit_folder)

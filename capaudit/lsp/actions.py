@@ -1,11 +1,14 @@
-"""Suppressing a finding from an editor: the comment, put where the audit reads it and a formatter leaves it."""
+"""What an editor can do about a finding: its rewrite, or the comment that suppresses it.
+
+The comment is put where the audit reads it and a formatter leaves it.
+"""
 
 from __future__ import annotations
 
 import io
 import re
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lsprotocol import types
@@ -14,6 +17,9 @@ from capaudit.lsp.positions import to_position
 from capaudit.model import Finding
 
 PLACEHOLDER: Final = "TODO: why this may stay"
+
+Edits = dict[str, list[types.TextEdit]]
+"""Edits by file of the result."""
 
 _LONGEST_LINE: Final = 120
 _OURS: Final = re.compile(r"#\s*capaudit:\s*ignore\[([^\]]*)\]")
@@ -49,6 +55,24 @@ def suppression(finding: Finding, lines: Sequence[str], encoding: str) -> types.
     indent = whole[: len(whole) - len(whole.lstrip())]
     begin = types.Position(first - 1, 0)
     return types.TextEdit(types.Range(begin, begin), f"{indent}{text}\n")
+
+
+def rewrite(finding: Finding, lines_of: Callable[[str], Sequence[str] | None], encoding: str) -> Edits | None:
+    """Return the edits of the finding's fix by file, ``None`` where there is no fix or a file reads differently now.
+
+    ``lines_of`` gives the lines of a file as they were audited, if they still are what the editor shows.
+    """
+    if finding.fix is None:
+        return None
+    edits: Edits = {}
+    for edit in finding.fix.edits:
+        lines = lines_of(edit.place.file)
+        if lines is None:
+            return None
+        start = to_position(edit.place.line, edit.place.column, lines, encoding)
+        end = to_position(edit.place.end_line, edit.place.end_column, lines, encoding)
+        edits.setdefault(edit.place.file, []).append(types.TextEdit(types.Range(start, end), edit.text))
+    return edits
 
 
 def _before(first: int, lines: Sequence[str], comments: dict[int, int]) -> list[int]:

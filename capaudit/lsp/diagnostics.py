@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,12 @@ def marks(result: Result, folder: Path, text_of: Callable[[Path], str], encoding
     return [converter.mark(finding) for finding in result.findings]
 
 
+def mark_path(folder: Path, file: str) -> Path:
+    """Return the absolute path of a file of a result, spelled as an editor's URI gives it back."""
+    path = Path(os.path.normpath(folder / file))
+    return Path(uris.to_fs_path(uris.from_fs_path(str(path)) or "") or path)
+
+
 class _Converter:
     def __init__(self, folder: Path, text_of: Callable[[Path], str], encoding: str) -> None:
         self.folder = folder
@@ -46,7 +53,7 @@ class _Converter:
         self._lines: dict[Path, Sequence[str]] = {}
 
     def path(self, file: str) -> Path:
-        return Path(uris.to_fs_path(uris.from_fs_path(str(self.folder / file)) or "") or self.folder / file)
+        return mark_path(self.folder, file)
 
     def lines(self, path: Path) -> Sequence[str]:
         if path not in self._lines:

@@ -8,7 +8,7 @@ ends the server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,8 +21,8 @@ from pygls.lsp.server import LanguageServer
 
 from capaudit import __version__
 from capaudit.knowledge import Knowledge, load
-from capaudit.lsp.actions import can_be_suppressed, suppression
-from capaudit.lsp.diagnostics import SOURCE, Mark, marks
+from capaudit.lsp.actions import can_be_suppressed, rewrite, suppression
+from capaudit.lsp.diagnostics import SOURCE, Mark, mark_path, marks
 from capaudit.lsp.hovers import comment_hover, finding_hover
 from capaudit.lsp.positions import split_lines, to_column
 from capaudit.model import CapauditError, Result
@@ -40,6 +40,7 @@ class _Folder:
 
     path: Path
     marks: list[Mark] = field(default_factory=list)
+    audited: Mapping[Path, bytes] = field(default_factory=dict)
     published: frozenset[str] = frozenset()
     timer: asyncio.TimerHandle | None = None
     running: bool = False
@@ -116,6 +117,7 @@ class Server(LanguageServer):
                     self.tell(folder, f"internal error: {type(error).__name__}: {error}")
                 else:
                     folder.told = ""
+                    folder.audited = unsaved
                     folder.marks = marks(result, folder.path, partial(_text, unsaved=unsaved), self.encoding)
                     self.publish(folder)
                 if not folder.stale:
@@ -162,9 +164,16 @@ class Server(LanguageServer):
             message = f"capaudit: {text}"
             self.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))
 
-    def at(self, uri: str) -> list[Mark]:
+    def at(self, uri: str) -> list[tuple[_Folder, Mark]]:
         path = Path(uris.to_fs_path(uri) or "")
-        return [mark for folder in self.folders.values() for mark in folder.marks if mark.path == path]
+        return [(folder, mark) for folder in self.folders.values() for mark in folder.marks if mark.path == path]
+
+    def current(self, folder: _Folder, path: Path) -> list[str] | None:
+        """Return the lines that were audited; ``None`` when the editor shows others by now, so that no edit fits."""
+        shown = self.unsaved(folder).get(path)
+        if shown != folder.audited.get(path):
+            return None
+        return split_lines(_text(path, folder.audited))
 
     def lines(self, uri: str) -> list[str]:
         return split_lines(self.workspace.get_text_document(uri).source)
@@ -209,7 +218,7 @@ def build(audit: Audit, pause: float = PAUSE) -> Server:
     @server.feature(types.TEXT_DOCUMENT_HOVER)
     def hover(ls: Server, params: types.HoverParams) -> types.Hover | None:
         uri, position = params.text_document.uri, params.position
-        found = [mark for mark in ls.at(uri) if _holds(mark.diagnostic.range, position)]
+        found = [mark for _, mark in ls.at(uri) if _holds(mark.diagnostic.range, position)]
         if found:
             text: str | None = finding_hover((mark.finding for mark in found), ls.knowledge)
             where = found[0].diagnostic.range
@@ -229,17 +238,8 @@ def build(audit: Audit, pause: float = PAUSE) -> Server:
         only = params.context.only
         if only and not any(types.CodeActionKind.QuickFix.value.startswith(kind) for kind in only):
             return []
-        uri = params.text_document.uri
-        lines = ls.lines(uri)
-        made = []
-        for mark in ls.at(uri):
-            if not _overlap(mark.diagnostic.range, params.range) or not can_be_suppressed(mark.finding):
-                continue
-            edit = suppression(mark.finding, lines, ls.encoding)
-            if edit is not None:
-                title = f"Suppress {mark.finding.code} {mark.finding.name} here"
-                made.append(_quick_fix(title, mark.diagnostic, uri, edit))
-        return made
+        found = [pair for pair in ls.at(params.text_document.uri) if _overlap(pair[1].diagnostic.range, params.range)]
+        return [*_fixes(ls, found), *_suppressions(ls, found)]
 
     return server
 
@@ -252,12 +252,38 @@ def _text(path: Path, unsaved: Mapping[Path, bytes]) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _quick_fix(title: str, diagnostic: types.Diagnostic, uri: str, edit: types.TextEdit) -> types.CodeAction:
+def _fixes(ls: Server, found: list[tuple[_Folder, Mark]]) -> Iterator[types.CodeAction]:
+    for folder, mark in found:
+        fix = mark.finding.fix
+        edits = rewrite(mark.finding, partial(_current, ls, folder), ls.encoding)
+        if fix is None or edits is None:
+            continue
+        doubt = "" if fix.safe else " (look at it: not everything that it rests on is proven)"
+        changes = {ls.uri(mark_path(folder.path, file)): changed for file, changed in edits.items()}
+        action = _quick_fix(f"{fix.message}{doubt}", mark.diagnostic, changes)
+        action.is_preferred = fix.safe
+        yield action
+
+
+def _suppressions(ls: Server, found: list[tuple[_Folder, Mark]]) -> Iterator[types.CodeAction]:
+    for folder, mark in found:
+        lines = ls.current(folder, mark.path)
+        edit = suppression(mark.finding, lines, ls.encoding) if lines and can_be_suppressed(mark.finding) else None
+        if edit is not None:
+            title = f"Suppress {mark.finding.code} {mark.finding.name} here"
+            yield _quick_fix(title, mark.diagnostic, {ls.uri(mark.path): [edit]})
+
+
+def _current(ls: Server, folder: _Folder, file: str) -> list[str] | None:
+    return ls.current(folder, mark_path(folder.path, file))
+
+
+def _quick_fix(title: str, diagnostic: types.Diagnostic, changes: dict[str, list[types.TextEdit]]) -> types.CodeAction:
     return types.CodeAction(
         title=title,
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[diagnostic],
-        edit=types.WorkspaceEdit(changes={uri: [edit]}),
+        edit=types.WorkspaceEdit(changes=changes),
     )
 
 

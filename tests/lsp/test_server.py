@@ -157,7 +157,8 @@ def test_a_finding_carries_its_call_path_its_page_and_a_suppression(project: Pat
 
         context = types.CodeActionContext(diagnostics=[found])
         actions = await editor.text_document_code_action_async(types.CodeActionParams(document, found.range, context))
-        (action,) = [action for action in actions or () if isinstance(action, types.CodeAction)]
+        made = [action for action in actions or () if isinstance(action, types.CodeAction)]
+        (action,) = [action for action in made if action.title.startswith("Suppress ")]
         assert action.kind == types.CodeActionKind.QuickFix
         assert action.edit is not None
         (edit,) = (action.edit.changes or {})[editor.uri(FILE)]
@@ -200,5 +201,46 @@ def test_a_mistake_in_the_configuration_is_told_and_its_repair_noticed(project: 
         editor.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([]))
         await editor.until(lambda: editor.codes(FILE) == ["CAP103"])
         assert len(editor.messages) == 1
+
+    session(project, talk)
+
+
+def test_a_fix_is_offered_and_takes_the_finding_away(project: Path) -> None:
+    made_here = 'self.ids = torch.arange(4, device="cuda")'
+    source = BAD.replace("\n\n    def tick(self, ids)", f"\n        {made_here}\n\n    def tick(self)")
+    source = source.replace("[ids]", "[self.ids]")
+    (project / FILE).write_text(source, encoding="utf-8")
+
+    async def talk(editor: Editor) -> None:
+        editor.open(FILE)
+        await editor.until(lambda: editor.codes(FILE) == ["CAP103"])
+        (found,) = editor.published[editor.uri(FILE)]
+        document = types.TextDocumentIdentifier(editor.uri(FILE))
+        parameters = types.CodeActionParams(document, found.range, types.CodeActionContext(diagnostics=[found]))
+        actions = await editor.text_document_code_action_async(parameters)
+        made = [action for action in actions or () if isinstance(action, types.CodeAction)]
+        fix = next(action for action in made if not action.title.startswith("Suppress "))
+        assert fix.edit is not None
+        (edit,) = (fix.edit.changes or {})[editor.uri(FILE)]
+        lines = source.split("\n")
+        row = edit.range.start.line
+        assert edit.range.end.line == row
+        lines[row] = lines[row][: edit.range.start.character] + edit.new_text + lines[row][edit.range.end.character :]
+        assert "index_fill_" in lines[row]
+        editor.type(FILE, "\n".join(lines))
+        await editor.until(lambda: editor.codes(FILE) == [])
+
+    session(project, talk)
+
+
+def test_no_edit_is_offered_for_text_that_was_not_audited_yet(project: Path) -> None:
+    async def talk(editor: Editor) -> None:
+        editor.open(FILE)
+        await editor.until(lambda: editor.codes(FILE) == ["CAP103"])
+        (found,) = editor.published[editor.uri(FILE)]
+        editor.type(FILE, "\n" * 5 + BAD)
+        document = types.TextDocumentIdentifier(editor.uri(FILE))
+        parameters = types.CodeActionParams(document, found.range, types.CodeActionContext(diagnostics=[found]))
+        assert not await editor.text_document_code_action_async(parameters)
 
     session(project, talk)
