@@ -26,6 +26,9 @@ class Cell:
     """
 
     __slots__ = (
+        "carried",
+        "carried_from",
+        "carried_label",
         "constants",
         "first",
         "label",
@@ -46,6 +49,9 @@ class Cell:
         self.label = label
         self.persistent = persistent
         self.value: Value = NOTHING
+        self.carried: Value = NOTHING  # what readers get, and the state of the cell that it was made from
+        self.carried_from: Value | None = None
+        self.carried_label: str | None = None
         self.readers: dict[Context, None] = {}
         self.first: Value = NOTHING  # what set-up code bound
         self.varies = False

@@ -25,6 +25,7 @@ from capaudit.audit.values import (
     host,
     instance,
     join,
+    join_all,
     library,
     mapping,
     unknown,
@@ -63,10 +64,12 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         if all(cell.value in (NOTHING, unknown) for cell in machine.owner_cells(value[0]).values()):
             value = join(value, machine.memo.get(("declared", atom, name), NOTHING))
     if atom.site is None:
+        held = [value]
         for other in _constructed(machine, atom.cls):
             inner = machine.existing_cell(other, name)
             if inner is not None:
-                value = join(value, stores.read_cell(frame, inner, node))
+                held.append(stores.read_cell(frame, inner, node))
+        value = _joined(machine, atom, name, tuple(held))
         if not value:
             value = _declared(frame, atom, name, node)
         elif is_data_class(machine, atom.cls):
@@ -78,10 +81,23 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
 
 
 def _constructed(machine: Machine, cls: ClassInfo) -> list[Instance]:
-    found: list[Instance] = list(machine.instances.get(cls, ()))
-    for sub in machine.names.subclasses(cls)[:_MOST_OVERRIDES]:
-        found.extend(machine.instances.get(sub, ()))
+    classes = (cls, *machine.names.subclasses(cls)[:_MOST_OVERRIDES])
+    found: list[Instance] = []
+    for one in classes:
+        made = machine.instances.get(one)
+        if made:
+            found.extend(made)
     return found[:_MOST_OVERRIDES]
+
+
+def _joined(machine: Machine, atom: Instance, name: str, held: tuple[Value, ...]) -> Value:
+    """Join what the objects of a class hold under one name; most reads find what the one before them found."""
+    key = ("held", atom, name)
+    known = machine.memo.get(key)
+    if known is None or known[0] != held:
+        known = machine.memo[key] = (held, join_all(held))
+    joined: Value = known[1]
+    return joined
 
 
 def _declared(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:

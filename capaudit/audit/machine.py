@@ -257,7 +257,12 @@ class Machine:
         if not cell.value:
             self.hollow[cell] = None
             return NOTHING
-        return carried(cell.value, cell) if cell.persistent else cell.value
+        if not cell.persistent:
+            return cell.value
+        if cell.carried_from is not cell.value or (cell.varies and cell.carried_label is not cell.label):
+            cell.carried = carried(cell.value, cell)
+            cell.carried_from, cell.carried_label = cell.value, cell.label if cell.varies else None
+        return cell.carried
 
     def join_cell(self, cell: Cell, value: Value) -> None:
         new = join(cell.value, _owned(value))

@@ -35,6 +35,7 @@ NOTHING: Value = ()
 def reset_pool() -> None:
     """Forget all interned atoms; an audit starts with this so that runs in one process cannot influence each other."""
     Atom._pool.clear()
+    _joins.clear()
     Atom._pool[UNKNOWN.key] = UNKNOWN
     Atom._pool[NONE.key] = NONE
 
@@ -431,13 +432,26 @@ def join(left: Value, right: Value) -> Value:
         return left
     if not left:
         return right
+    if len(left) == 1 == len(right) and left[0] is right[0]:
+        return left
+    result = _joins.get((left, right))
+    if result is None:
+        result = _joins[left, right] = _joined(left, right)
+    return result or left
+
+
+_joins: dict[tuple[Value, Value], Value] = {}
+"""Joins made so far; an empty one stands for the left side itself, whose identity says that nothing changed."""
+
+
+def _joined(left: Value, right: Value) -> Value:
     known = left if len(left) < 9 else frozenset(left)
     missing = [atom for atom in right if atom not in known]
     if not missing:
-        return left
+        return NOTHING
     result = _normal((*left, *missing))
     # Widening may have absorbed what is new: then nothing changed, and whoever read it need not look again.
-    return left if len(result) == len(left) and all(atom in known for atom in result) else result
+    return NOTHING if len(result) == len(left) and all(atom in known for atom in result) else result
 
 
 def join_all(values: Any) -> Value:

@@ -29,6 +29,7 @@ class Program:
         self.modules = modules
         self.unparsable = unparsable
         self.by_file = {module.file: module for module in modules.values()}
+        self._call_sites: dict[tuple[str, str], list[tuple[Module, ast.Call, FunctionInfo | None]]] = {}
         self._calls: dict[str, dict[str, list[tuple[ast.Call, FunctionInfo | None]]]] = {}
         self._comments: dict[str, tuple[CapauditComment, ...]] = {}
         self._functions_by_node: dict[int, FunctionInfo] = {}
@@ -95,11 +96,17 @@ class Program:
             self._methods_by_name = table
         return self._methods_by_name.get(name, [])
 
-    def calls_to(self, name: str, package: str = "") -> Iterator[tuple[Module, ast.Call, FunctionInfo | None]]:
+    def calls_to(self, name: str, package: str = "") -> list[tuple[Module, ast.Call, FunctionInfo | None]]:
         """Calls whose callee's last part, or whose first argument in ``partial(...)``, is ``name``.
 
         Aliases (``from m import C as D``) count, test modules do not. With ``package``, other packages come last.
         """
+        found = self._call_sites.get((name, package))
+        if found is None:
+            found = self._call_sites[name, package] = list(self._find_calls(name, package))
+        return found
+
+    def _find_calls(self, name: str, package: str) -> Iterator[tuple[Module, ast.Call, FunctionInfo | None]]:
         modules = self.productive
         if package:
             modules = sorted(modules, key=lambda m: m.name.partition(".")[0] != package)
@@ -107,16 +114,13 @@ class Program:
             source = module.source
             if name not in source:
                 continue
-            aliased = any(imported.attribute == name and alias != name for alias, imported in module.imports.items())
-            if not aliased and f"{name}(" not in source and not ("partial(" in source and name in source):
+            aliases = [alias for alias, imported in module.imports.items() if imported.attribute == name != alias]
+            if not aliases and f"{name}(" not in source and "partial(" not in source:
                 continue
             table = self._module_calls(module)
-            for call, function in table.get(name, ()):
-                yield module, call, function
-            for alias, imported in module.imports.items():
-                if imported.attribute == name and alias != name:
-                    for call, function in table.get(alias, ()):
-                        yield module, call, function
+            for called in (name, *aliases):
+                for call, function in table.get(called, ()):
+                    yield module, call, function
 
     @property
     def productive(self) -> list[Module]:
