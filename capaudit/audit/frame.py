@@ -29,6 +29,7 @@ from capaudit.audit.values import (
 )
 from capaudit.model import Confidence, OwnershipClass
 from capaudit.program import FunctionInfo, Module, walk
+from capaudit.program.exposed import exposed_names, target_names
 from capaudit.program.symbols import dotted_text
 
 Environment = dict[str, Value]
@@ -426,8 +427,9 @@ def merge(environments: list[Environment]) -> Environment | None:
     return result
 
 
-def _loop(frame: Frame, body: list[ast.stmt], orelse: list[ast.stmt], bind: Any, endless: bool = False) -> None:
+def _loop(frame: Frame, node: ast.For | ast.AsyncFor | ast.While, bind: Any, endless: bool = False) -> None:
     """Evaluate a loop body until the environment rests; ``bind`` prepares each round and may end the loop."""
+    body, orelse = node.body, node.orelse
     before = frame.env
     if before is None:
         return
@@ -447,7 +449,9 @@ def _loop(frame: Frame, body: list[ast.stmt], orelse: list[ast.stmt], bind: Any,
         merged = merge([state, *ends])
         if merged is None or merged == state:
             break
-        state = merged
+        before_round, state = state, merged
+        if not endless and _rests(frame, node, before_round, merged):
+            break
     frame.breaks.pop()
     # Loops over what construction filled run at least once: what the body certainly wrote counts as written.
     written = {key: () for env in ends for key in env if key.startswith(".w")} if body else {}
@@ -455,6 +459,21 @@ def _loop(frame: Frame, body: list[ast.stmt], orelse: list[ast.stmt], bind: Any,
     if orelse and frame.env is not None:
         frame.run_block(orelse)
     frame.env = merge([*([frame.env] if frame.env is not None else []), *exits])
+
+
+def _rests(frame: Frame, node: ast.For | ast.AsyncFor | ast.While, before: Environment, after: Environment) -> bool:
+    """Whether another round would see nothing new: it binds every name that changed before it reads it."""
+    exposed: frozenset[str] | None = frame.machine.memo.get(("exposed", node))
+    if exposed is None:
+        if isinstance(node, ast.While):
+            exposed = exposed_names(node.body, (), node.test)
+        else:
+            exposed = exposed_names(node.body, target_names(node.target))
+        frame.machine.memo["exposed", node] = exposed
+    for name, value in after.items():
+        if before.get(name) is not value and ("." in name or name in exposed) and before.get(name) != value:
+            return False
+    return all(name in after for name in before)
 
 
 def _run_for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
@@ -470,7 +489,7 @@ def _run_for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
     if not item:
         frame.loop_parity.pop()
         return  # nothing to iterate over yet
-    _loop(frame, node.body, node.orelse, bind)
+    _loop(frame, node, bind)
     frame.loop_parity.pop()
 
 
@@ -483,7 +502,7 @@ def _run_while(frame: Frame, node: ast.While) -> None:
         if frame.env is not None:
             frame.env = narrow(frame, frame.env, outcome.true) if outcome.true is not None else None
 
-    _loop(frame, node.body, node.orelse, bind, endless)
+    _loop(frame, node, bind, endless)
     frame.loop_parity.pop()
 
 
