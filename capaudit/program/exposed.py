@@ -39,9 +39,8 @@ def _read(node: ast.AST, defined: set[str], found: set[str]) -> None:
             found.add(inner.id)
         elif isinstance(inner, (ast.Global, ast.Nonlocal)):
             found.update(inner.names)
-        elif isinstance(inner, ast.AugAssign) and isinstance(inner.target, ast.Name):
-            if inner.target.id not in defined:
-                found.add(inner.target.id)
+        elif isinstance(inner, ast.AugAssign):
+            found.update(name for name in target_names(inner.target) if name not in defined)
 
 
 def _block(body: list[ast.stmt], defined: set[str], found: set[str]) -> None:
