@@ -40,7 +40,10 @@ def lsp(stdio: bool, config: str | None) -> int:
         from capaudit.audit.evidence_files import load_evidence
         from capaudit.audit.gate import Gate, find_baseline, judge
 
-        os.chdir(folder)  # as if somebody had called `capaudit check` there
+        try:
+            os.chdir(folder)  # as if somebody had called `capaudit check` there
+        except OSError as error:
+            raise InputError(f"the folder cannot be entered: {error.strerror}", place=str(folder)) from error
         options = prepare((), (), None, file, False)
         configuration = with_selection(options.configuration, (), (), ())
         evidence = load_evidence((), configuration, options.working_directory)

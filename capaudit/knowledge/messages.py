@@ -25,6 +25,7 @@ _KEYS: Final = {
     "cause": str,
     "try": list,
     "implicit": bool,
+    "dependent": bool,
 }
 
 # "CUDA error 900", "CUDA failure 900", "CUresult=900", "cudaError_t(900)", "error code 900": never "900.00 MiB".
@@ -40,7 +41,10 @@ _RUNTIMES: Final = ("cuda", "curesult", "hip")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One kind of message. ``hazards`` are rule codes, the most frequent first; ``attempts`` is what to try."""
+    """One kind of message. ``hazards`` are rule codes, the most frequent first; ``attempts`` is what to try.
+
+    ``dependent``: the text alone says nothing about capture, only beside another message that does.
+    """
 
     id: str
     title: str
@@ -49,6 +53,7 @@ class Message:
     cause: str
     attempts: tuple[str, ...]
     number: int | None = None
+    dependent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +157,5 @@ def _message(entry: dict[str, Any], place: str, codes: frozenset[str]) -> Messag
         entry["cause"],
         tuple(entry["try"]),
         entry.get("number"),
+        entry.get("dependent", False),
     )

@@ -133,7 +133,7 @@ class _Reader:
             del writer.blocks[1]
 
     def _close(self, writer: _Writer) -> None:
-        if writer.matches:
+        if any(not match.message.dependent for match in writer.matches):
             self._note(self._incident(writer))
         writer.blocks.clear()
         writer.matches.clear()

@@ -8,7 +8,7 @@ from typing import Final
 
 _HEADER: Final = re.compile(r"(?P<before>.*?)Traceback \(most recent call last\):?\s*$")
 _FRAME: Final = re.compile(
-    r'[\s|+]*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
+    r'(?:^|(?<=[\s|+]))File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
 )
 _CARETS: Final = re.compile(r"[\s|]*[~^]+[~^\s]*$")
 _CHAIN: Final = (
@@ -20,12 +20,19 @@ _EXCEPTION: Final = re.compile(
     r"(?:(?:Error|Exception|Violation|Interrupt|Exit|Warning|Group|Failure|Iteration)\b(?:: ?.*)?|: .*)$"
 )
 
-# pytest's short form, and the boxes of rich.
+_DIGITS: Final = re.compile(r"\d")
+
+# pytest's short form, IPython's cells and files, and the boxes of rich.
 _PYTEST_PLACE: Final = re.compile(
     r"(?P<file>[^\s:][^:]{0,500}\.py):(?P<line>\d{1,9}): ?"
     r"(?P<rest>in (?P<function>\S+)|[A-Za-z_.]*(?:Error|Exception|Violation))?\s*$"
 )
 _PYTEST_CODE: Final = re.compile(r"(?:>|E) {3,}(?P<code>\S.*)$")
+_IPYTHON_PLACE: Final = re.compile(
+    r"(?:File )?(?P<file>[^\s:]\S{0,500}\.py):(?P<line>\d{1,9}), in (?P<function>[\w.<>]+)"
+    r"|(?P<cell>Cell In ?\[\d+\]), line (?P<row>\d+)"
+)
+_ARROW: Final = re.compile(r"-{2,}> *\d+ (?P<code>.*)$")
 _RICH_PLACE: Final = re.compile(r"[│|] +(?P<file>\S+\.py):(?P<line>\d+) in (?P<function>[\w<>.]+)")
 _RICH_CODE: Final = re.compile(r"[│|] *❱ *\d+ +[│|]?(?P<code>.*?)[│|]?\s*$")
 
@@ -83,6 +90,7 @@ class Tracebacks:
         self.block: Block | None = None
         self._chain = False
         self._code = False
+        self._before = ""
 
     def feed(self, number: int, text: str) -> bool:
         """Take one line; return whether a new traceback begins with it."""
@@ -111,11 +119,13 @@ class Tracebacks:
             return False
         if "Found from" in text:  # a compiler's stack, begun on the line of its message
             text = text[text.index('File "') :]
-        frame = _FRAME.match(text)
-        if frame is None:
-            return False
+        frame = _FRAME.search(text)
+        if frame is None or (frame.start() and _EXCEPTION.match(self._without_prefix(text))):
+            return False  # an exception's own text may quote a place
         self._open(number).add(Frame(frame["file"], int(frame["line"]), (frame["function"] or "").strip()))
         self._code = True
+        # A logger may put time and level before every line; what follows has as much before it.
+        self._before = text[: frame.start()].rstrip()
         return True
 
     def _rest(self, text: str) -> None:
@@ -123,6 +133,7 @@ class Tracebacks:
         block = self.block
         if block is None or block.done or not block.frames:
             return
+        text = self._without_prefix(text)
         if _CARETS.match(text):
             self._mark(block, text)
         elif self._code:
@@ -130,6 +141,13 @@ class Tracebacks:
             self._set_code(block, text)
         elif _EXCEPTION.match(text) and not text.startswith("    "):
             self._end(block, text)
+
+    def _without_prefix(self, text: str) -> str:
+        """Take off what a logger put before the frame: equally long, and equal but for its digits."""
+        before = self._before
+        if not before or _DIGITS.sub("0", text[: len(before)]) != _DIGITS.sub("0", before):
+            return text
+        return text[len(before) :].removeprefix(" ")
 
     def _set_code(self, block: Block, text: str) -> None:
         last = block.frames[-1]
@@ -160,7 +178,13 @@ class Tracebacks:
             block.done = bool(rest and not rest.startswith("in "))
             self._code = "│" not in text and not block.done
             return True
-        shown = _RICH_CODE.match(text) if "❱" in text else None
+        cell = _IPYTHON_PLACE.match(text) if ", in " in text or text.startswith("Cell In") else None
+        if cell is not None:
+            file, line = (cell["cell"], cell["row"]) if cell["cell"] else (cell["file"], cell["line"])
+            self._open(number).add(Frame(file, int(line), cell["function"] or ""))
+            self._code = False
+            return True
+        shown = _RICH_CODE.match(text) if "❱" in text else _ARROW.match(text) if text.startswith("--") else None
         if shown is not None and self.block is not None and self.block.frames:
             last = self.block.frames[-1]
             self.block.frames[-1] = Frame(last.file, last.line, last.function, shown["code"].strip())

@@ -86,6 +86,8 @@ class Server(LanguageServer):
         roots = [Path(known) for name in self.workspace.folders if (known := uris.to_fs_path(name))]
         if not roots and self.workspace.root_path:
             roots = [Path(self.workspace.root_path)]
+        if uri is not None and not uri.startswith("file:"):
+            return []  # a buffer that never was a file
         path = Path(uris.to_fs_path(uri) or "") if uri is not None else None
         if not roots and path is not None:
             roots = [path.parent]  # a single file was opened
@@ -128,7 +130,7 @@ class Server(LanguageServer):
     def unsaved(self, folder: _Folder) -> dict[Path, bytes]:
         found = {}
         for document in self.workspace.text_documents.values():
-            path = Path(uris.to_fs_path(document.uri) or "")
+            path = Path(uris.to_fs_path(document.uri) or "") if document.uri.startswith("file:") else Path()
             if path.suffix == ".py" and path.is_relative_to(folder.path):
                 found[path] = document.source.encode("utf-8", errors="surrogatepass")
         return found

@@ -55,6 +55,11 @@ def prefixed(prefix: str) -> Change:
     return lambda text: "".join(f"{prefix}{line}\n" for line in text.splitlines()).encode()
 
 
+def logged(prefix: str) -> Change:
+    """A logger that prefixes every line; what pytest and notebooks print goes through none."""
+    return lambda text: prefixed(prefix)(text) if '\n  File "' in text else text.encode()
+
+
 CHANGES: dict[str, Change] = {
     "as printed": str.encode,
     "carriage returns": lambda text: text.replace("\n", "\r\n").encode(),
@@ -70,6 +75,8 @@ CHANGES: dict[str, Change] = {
     "times": prefixed("2026-11-30T01:02:03.456Z "),
     "times and ranks": prefixed("2026-11-30 01:02:03,456 [rank12]: "),
     "within other output": lambda text: f"step 1\nstep 2\n{text}\nstep 3\nTerminated\n".encode(),
+    "a logger's lines": logged("(EngineCore pid=12) ERROR 11-30 01:02:03 [core.py:700] "),
+    "another logger's": logged("2026-11-30 01:02:03,456 | ERROR    | worker:run:33 - "),
     "after a progress bar": lambda text: f" 10%|#\r 20%|##\r{text}".encode() if "\n" not in text else text.encode(),
 }
 

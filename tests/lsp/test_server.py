@@ -244,3 +244,34 @@ def test_no_edit_is_offered_for_text_that_was_not_audited_yet(project: Path) -> 
         assert not await editor.text_document_code_action_async(parameters)
 
     session(project, talk)
+
+
+def test_buffers_and_folders_that_are_none_end_nothing(project: Path) -> None:
+    async def talk(editor: Editor) -> None:
+        await editor.until(lambda: editor.codes(FILE) == ["CAP103"])
+        for uri in (
+            "untitled:Untitled-1",
+            "git:/a.py?ref",
+            "file:///",
+            "vscode-notebook-cell:/a.ipynb#x",
+            "file:///absent/a.py",
+        ):
+            item = types.TextDocumentItem(uri, "python", 0, "x = (")
+            editor.text_document_did_open(types.DidOpenTextDocumentParams(item))
+            document, start = types.TextDocumentIdentifier(uri), types.Position(5, 900)
+            assert await editor.text_document_hover_async(types.HoverParams(document, start)) is None
+            context = types.CodeActionContext(diagnostics=[])
+            parameters = types.CodeActionParams(document, types.Range(start, start), context)
+            assert not await editor.text_document_code_action_async(parameters)
+        (project / FILE).unlink()
+        (project / "robots" / "__init__.py").unlink()
+        (project / "robots").rmdir()
+        project.rmdir()
+        editor.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([]))
+        await editor.until(lambda: any("cannot be entered" in message for message in editor.messages))
+        project.mkdir()
+        (project / "a.py").write_text("def step(x): return x", encoding="utf-8")
+        editor.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([]))
+        await editor.until(lambda: editor.codes(FILE) == [])
+
+    session(project, talk)

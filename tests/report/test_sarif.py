@@ -9,6 +9,7 @@ from urllib.parse import unquote
 import jsonschema
 import pytest
 
+from capaudit.audit import AuditOptions, audit
 from capaudit.model import Finding, OwnershipClass, Place, Result, Severity
 from capaudit.report import RenderOptions, render
 from tests.conftest import ROOT
@@ -148,3 +149,21 @@ def test_without_a_baseline_no_result_has_a_state() -> None:
 @pytest.mark.parametrize("severity", list(Severity))
 def test_the_level_is_the_severity(severity: Severity) -> None:
     assert only(replace(UPLOAD, severity=severity))["level"] == severity.value
+
+
+def test_the_demo_s_log_is_valid_with_a_code_flow_per_finding_and_every_place_in_its_file() -> None:
+    folder = ROOT / "fixtures" / "demo"
+    result = audit(AuditOptions((folder,), working_directory=folder, collect_fixes=True))
+    run = log(result, working_directory=folder)
+    assert len(run["results"]) == len(result.findings) > 20
+    for made in run["results"]:
+        (flow,) = made["codeFlows"]
+        steps = flow["threadFlows"][0]["locations"]
+        assert len(steps) >= 2
+        for step in [*steps, *({"location": location} for location in made["locations"])]:
+            physical = step["location"]["physicalLocation"]
+            lines = (folder / unquote(physical["artifactLocation"]["uri"])).read_text(encoding="utf-8").split("\n")
+            region = physical["region"]
+            assert lines[region["startLine"] - 1].strip()
+            if "endColumn" in region:
+                assert region["endColumn"] <= len(lines[region["endLine"] - 1]) + 1
