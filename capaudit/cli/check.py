@@ -19,8 +19,9 @@ from capaudit.cli.options import (
     selection_options,
     with_selection,
 )
-from capaudit.cli.output import colored, parse_targets, repository_root
+from capaudit.cli.output import parse_targets, repository_root
 from capaudit.cli.stdin import read_stdin
+from capaudit.cli.terminal import terminal
 from capaudit.model import CaptureKind, InputError, Result
 from capaudit.report import FORMATS, RenderOptions, render
 
@@ -156,7 +157,9 @@ def check(
         status=CLEAN if exit_zero else FINDINGS if gaps else status(result, strict),
     )
     for target in targets:
-        target.write(render(target.format, result, replace(rendering, color=colored(no_color, target))))
+        screen = terminal(no_color, target)
+        fitted = replace(rendering, color=screen.color, links=screen.links, width=screen.width)
+        target.write(render(target.format, result, fitted), color=screen.color or None)
     for gap in gaps:
         click.echo(f"capaudit: evidence is required: {gap}", err=True)
     if not result.boundaries:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +24,10 @@ class Target:
     format: str
     file: Path | None
 
-    def write(self, text: str) -> None:
-        """Write the text. Errors: ``InputError`` when the file cannot be written."""
+    def write(self, text: str, *, color: bool | None = None) -> None:
+        """Write the text; ``color`` keeps colours where stdout is no terminal. Errors: ``InputError`` for the file."""
         if self.file is None:
-            click.echo(text, nl=False)  # survives a caller who has closed stdout
+            click.echo(text, nl=False, color=color)  # survives a caller who has closed stdout
             return
         try:
             replace_file(self.file, text.encode("utf-8", errors="backslashreplace"))
@@ -93,10 +92,3 @@ def _require_writable(target: Target, value: str) -> None:
         raise InputError(
             f"--output {value} would overwrite a source file", place=str(file), remedy="give the report another name"
         )
-
-
-def colored(no_color: bool, target: Target) -> bool:
-    """Return whether terminal colours are fit: stdout is a terminal and nobody has asked for none."""
-    if no_color or target.file is not None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return sys.stdout is not None and sys.stdout.isatty()

@@ -13,7 +13,8 @@ class RenderOptions:
 
     ``operations`` adds every classified operation, ``statistics`` the wall time (without it the same
     input gives the same bytes), ``verbose`` lists what is otherwise only counted, ``color`` allows
-    terminal colours. ``strict`` says that unresolved calls fail the run, so that the summary can tell.
+    terminal colours, ``links`` places that a terminal opens, and ``width`` is where it folds long lines
+    (``None``: nowhere). ``strict`` says that unresolved calls fail the run, so that the summary can tell.
     ``root`` is the repository's root where a hosting service names files from there (default: the
     working directory), ``status`` the exit status that the run will end with. ``sources`` holds lines by
     file name that stand for what the disk has (an editor, stdin).
@@ -24,6 +25,8 @@ class RenderOptions:
     statistics: bool = False
     verbose: bool = False
     color: bool = False
+    links: bool = False
+    width: int | None = None
     strict: bool = False
     root: Path | None = None
     status: int = 0

@@ -29,27 +29,31 @@ class SourceLines:
         return lines[number - 1] if 0 < number <= len(lines) else None
 
 
-def frame(line: str, place: Place) -> tuple[str, str]:
+def frame(line: str, place: Place, room: int = _LONGEST_LINE) -> tuple[str, str]:
     """Return the first line of a place as it is shown, and the carets that mark the place below it.
 
-    A place that goes on over several lines is marked to the end of its first one.
+    A place that goes on over several lines is marked to the end of its first one; ``room`` is the number of
+    columns that the line may take.
     """
     start = min(max(place.column - 1, 0), len(line))
     stop = place.end_column - 1 if place.end_line == place.line else len(line.rstrip())
-    line, start, stop = _window(line, start, stop)
+    line, start, stop = _window(line, start, stop, min(room, _LONGEST_LINE))
     shown = printable(line).rstrip()
     indent = len(shown) - len(shown.lstrip())
     # Widths are taken from the start of the line, because a tab's width depends on where it stands.
-    before, until = _width(printable(line[:start])), _width(printable(line[:stop]))
+    before, until = text_width(printable(line[:start])), text_width(printable(line[:stop]))
     return shown[indent:], " " * max(before - indent, 0) + "^" * max(until - before, 1)
 
 
-def _window(line: str, start: int, stop: int) -> tuple[str, int, int]:
+def _window(line: str, start: int, stop: int, longest: int) -> tuple[str, int, int]:
     """Cut a line that is too long to read (a data table, generated code) to the surroundings of the place."""
-    if len(line) <= _LONGEST_LINE:
+    indent = len(line) - len(line.lstrip())
+    if len(line.rstrip()) - indent <= longest:
         return line, start, stop
-    first = max(start - _LONGEST_LINE // 4, 0)
-    last = min(first + _LONGEST_LINE, len(line))
+    first = max(start - longest // 4, 0)
+    if first <= indent:
+        first = 0
+    last = min(first + longest + (indent if first == 0 else 0), len(line))
     head, tail = "..." if first else "", "..." if last < len(line) else ""
     moved = len(head) - first
     return f"{head}{line[first:last]}{tail}", start + moved, min(stop, last) + moved
@@ -66,7 +70,7 @@ def _harmless(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
-def _width(text: str) -> int:
+def text_width(text: str) -> int:
     return sum(_columns(character) for character in text)
 
 

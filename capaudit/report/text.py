@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 
 from capaudit.model import Boundary, EvidenceVerdict, Finding, OwnershipClass, Place, Result, Severity, UnresolvedCall
+from capaudit.report.folding import fold
 from capaudit.report.gate import observed, rule_counts, set_aside, verdict
 from capaudit.report.options import RenderOptions
+from capaudit.report.paths import uri
 from capaudit.report.reasons import reason
-from capaudit.report.source import SourceLines, frame, printable
+from capaudit.report.source import SourceLines, frame, printable, text_width
 from capaudit.report.words import NO_BOUNDARY, audit_line, boundary_line, class_counts, count, name_counts
 
 _RED, _YELLOW, _CYAN, _BOLD, _DIM = "31", "33", "36", "1", "2"
 _SHOWN_UNRESOLVED = 5
+_HANGING, _TEXT = 4, 14
 
 
 def render(result: Result, options: RenderOptions) -> str:
@@ -55,10 +59,15 @@ class _Text:
     def finding(self, finding: Finding) -> Iterator[str]:
         place = finding.place
         color = _RED if finding.ownership is OwnershipClass.REJECTED else _YELLOW
-        where = self.paint(f"{printable(place.file)}:{place.line}:{place.column}", _BOLD)
+        at = f"{printable(place.file)}:{place.line}:{place.column}"
+        where = self.link(self.paint(at, _BOLD), place)
         rule = self.paint(f"{finding.code}[{finding.name}]", color)
         weight = "" if finding.severity is Severity.ERROR else f", {finding.severity.value}"
-        yield f"{where}: {rule} {printable(finding.message)} ({finding.confidence.value}{weight})"
+        said = f"{printable(finding.message)} ({finding.confidence.value}{weight})"
+        start = text_width(f"{at}: {finding.code}[{finding.name}] ")
+        first, *rest = fold(said, self.options.width, start=start, indent=_HANGING)
+        yield f"{where}: {rule} {first}".rstrip()
+        yield from (f"{' ' * _HANGING}{line}" for line in rest)
         yield from self.frame(place, color)
         yield from self.labelled("reached by", _call_path(finding))
         yield from self.labelled("because", finding.why)
@@ -82,8 +91,9 @@ class _Text:
         line = self.sources.line(place.file, place.line)
         if line is None or not line.strip():
             return
-        code, carets = frame(line, place)
         number = str(place.line)
+        width = self.options.width
+        code, carets = frame(line, place) if width is None else frame(line, place, width - len(number) - 11)
         bar = self.paint("|", _DIM)
         yield f"  {number} {bar} {code}"
         yield f"  {' ' * len(number)} {bar} {self.paint(carets, color)}"
@@ -91,7 +101,10 @@ class _Text:
     def labelled(self, label: str, texts: tuple[str, ...]) -> Iterator[str]:
         for index, text in enumerate(texts):
             head = f"{label}:" if index == 0 else ""
-            yield f"  {self.paint(f'{head:<11}', _CYAN)} {printable(text)}"
+            # What follows on the next line stands below the text, a step to the right.
+            first, *rest = fold(printable(text), self.options.width, start=_TEXT, indent=_TEXT + 2)
+            yield f"  {self.paint(f'{head:<11}', _CYAN)} {first}"
+            yield from (f"{' ' * (_TEXT + 2)}{line}" for line in rest)
 
     def unresolved(self) -> Iterator[str]:
         calls = self.result.unresolved
@@ -154,6 +167,13 @@ class _Text:
             yield f"{count(statistics.calls, 'call')} examined in {statistics.seconds:.2f} s"
         if result.findings:
             yield f"`capaudit explain {result.findings[0].code}` tells more about a rule."
+
+    def link(self, text: str, place: Place) -> str:
+        """The text as a link to its file, for terminals that open such (OSC 8)."""
+        if not self.options.links:
+            return text
+        path = os.path.abspath(self.options.working_directory / place.file).replace(os.sep, "/")
+        return f"\033]8;;{uri(path)}#L{place.line}\033\\{text}\033]8;;\033\\"
 
     def paint(self, text: str, code: str) -> str:
         return f"\033[{code}m{text}\033[0m" if self.options.color and text.strip() else text

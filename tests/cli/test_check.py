@@ -212,5 +212,20 @@ def test_colours_need_a_terminal(engine: FakeAudit, folder: Path, run: Run, monk
     assert "\033[" not in run("check").out
 
 
+def test_force_color_colours_a_log_that_is_no_terminal(
+    engine: FakeAudit, folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.result = sample()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "0")
+    assert "\033[" not in run("check").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\033[31m" in run("check").out
+    assert "\033]8" not in run("check").out
+    assert "\033[" not in run("check", "--no-color").out
+    monkeypatch.setenv("FORCE_HYPERLINK", "1")
+    assert "\033]8;;file:///" in run("check").out
+
+
 def test_selectors_may_be_repeated_or_joined() -> None:
     assert split(("CAP1, CAP202", "host-scalar-read,")) == ("CAP1", "CAP202", "host-scalar-read")

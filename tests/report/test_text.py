@@ -83,6 +83,37 @@ def test_colours_change_nothing_but_colour(tmp_path: Path) -> None:
     assert re.sub(r"\033\[\d+m", "", colored) == text(tmp_path)
 
 
+def test_links_lead_to_the_line_of_the_file(tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    linked = text(folder, color=True, links=True)
+    assert f"\033]8;;{folder.as_uri()}/timers.py#L3\033\\" in linked
+    assert re.sub(r"\033\]8;;.*?\033\\", "", linked) == text(folder, color=True)
+
+
+def test_a_narrow_terminal_folds_at_blanks_and_a_file_never_does(tmp_path: Path) -> None:
+    finding = replace(UPLOAD, message="one two three " * 12, why=("word " * 40,), remedy="x" * 90)
+    result = sample(findings=(finding,))
+    options = RenderOptions(working_directory=written(tmp_path), width=60)
+    report = render("text", result, options)
+    block = report.split("\n\n")[1].split("\n")
+    assert all(len(line) <= 60 for line in block if "x" * 90 not in line)
+    assert "x" * 90 in report  # a word stays whole
+    assert block[1].startswith("    ")
+    unfolded = render("text", result, replace(options, width=None))
+    assert report.split() == unfolded.split()
+
+
+def test_a_code_frame_fits_the_terminal_and_keeps_its_place_in_sight(tmp_path: Path) -> None:
+    (tmp_path / "timers.py").write_text(f"a = {'b + ' * 40}self.left[ids]\n", encoding="utf-8")
+    place = Place("timers.py", 1, 165, 1, 179)
+    finding = replace(UPLOAD, place=place, statement=place)
+    report = render("text", sample(findings=(finding,)), RenderOptions(working_directory=tmp_path, width=60))
+    code, carets = (line for line in report.split("\n") if line.startswith(("  1 |", "    |")))
+    assert len(code) <= 60
+    assert code[carets.index("^") : carets.rindex("^") + 1] == "self.left[ids]"
+
+
 def test_a_related_place_and_an_evidence_verdict_are_shown(tmp_path: Path) -> None:
     related = RelatedPlace(Place("timers.py", 6, 9, 6, 26), "captured here")
     finding = replace(UPLOAD, related=(related,), evidence=EvidenceVerdict.CONFIRMED)
