@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import guards, hazards, operators, stores
 from capaudit.audit.contexts import Cell
-from capaudit.audit.values import NONE, NOTHING, Const, Host, Value, stronger
+from capaudit.audit.values import NONE, NOTHING, Const, Function, Host, Kernel, Partial, Value, stronger
 from capaudit.model import Confidence
 from capaudit.program import walk
 
@@ -129,13 +129,20 @@ def _names(bodies: list[ast.stmt]) -> dict[str, None]:
 
 
 def _picks(frame: Frame, before: Environment, bodies: list[ast.stmt]) -> bool:
-    """Whether a branch binds something other than numbers and text: which buffer, which function."""
+    """Whether a branch decides which buffer or which function a name stands for."""
     env = frame.env or {}
     for name in _names(bodies):
         value = env.get(name, NOTHING)
-        if value is not before.get(name) and any(not isinstance(atom, (Const, Host)) for atom in value):
+        if value is not before.get(name) and is_choice(frame, value):
             return True
     return False
+
+
+def is_choice(frame: Frame, value: Value) -> bool:
+    """Whether a value is something that captured work may use: buffers, or what is called."""
+    return any(isinstance(atom, (Function, Partial, Kernel)) for atom in value) or stores.owns_buffers(
+        frame.machine, value
+    )
 
 
 def _steer(

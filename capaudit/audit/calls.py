@@ -618,6 +618,8 @@ def iterate_instance(frame: Frame, atom: Instance, node: ast.AST) -> Value:
         return join_all(
             instances.read(frame, atom, name, ast.Name(name)) for name in instances.field_names(frame.machine, atom.cls)
         )
+    if any(base.startswith("torch.nn.") for base in frame.machine.names.external_bases(atom.cls)):
+        return (library_object("torch.nn.Module"),)  # containers of modules iterate over modules
     return unknown
 
 

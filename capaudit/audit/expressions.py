@@ -320,7 +320,7 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
             frame.narrow(branch)
             result = join(result, evaluate(frame, part))
     frame.env = before
-    if held and (frame.work > work or any(not isinstance(atom, (Const, Host)) for atom in result)):
+    if held and (frame.work > work or branching.is_choice(frame, result)):
         branching.report(frame, held, before)
     taint = outcome.taint
     if taint is not None and taint[0] in ("frozen", "rng", "clock"):

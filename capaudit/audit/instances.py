@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from capaudit.audit import attributes, calls, hints, stores
@@ -77,6 +78,9 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
             value = join(value, field_value(frame, atom, name))
     elif not value or value == (NONE,):
         value = join(value, _declared(frame, atom, name, node))
+    if value == unknown and cell.node is None:
+        # Nothing binds it: what subclasses and mixins offer under that name is what such an object can have.
+        value = _inherited(frame, atom, name, node) or value
     return value
 
 
@@ -137,11 +141,39 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
                 return read(frame, instance(sub), name, node)
             if name in machine.names.stores_of(sub):
                 return read(frame, instance(sub), name, node)
+    if atom.site is None and not name.startswith("__"):
+        offered: Value = NOTHING
+        for mixin in _nearest_mixins(machine, atom.cls, name):
+            offered = join(offered, read(frame, instance(mixin), name, node))
+        if offered:
+            return offered
     if external and any(
         not base.startswith(("abc.", "typing.", "builtins.")) and base not in _PLAIN_BASES for base in external
     ):
         return unknown
     return NOTHING
+
+
+def _mixins(machine: Machine) -> list[ClassInfo]:
+    """Classes that are made to be combined with others by whoever uses them: any object may carry their methods."""
+    found: list[ClassInfo] | None = machine.memo.get("mixins")
+    if found is None:
+        modules = machine.program.modules.values()
+        found = [cls for module in modules for cls in module.all_classes if cls.name.endswith("Mixin")]
+        machine.memo["mixins"] = found
+    return found
+
+
+def _nearest_mixins(machine: Machine, cls: ClassInfo, name: str) -> list[ClassInfo]:
+    """Mixins with a method of that name, those of the same part of the package where there are several."""
+    offering = [mixin for mixin in _mixins(machine) if machine.names.method(mixin, name) is not None]
+
+    def shared(mixin: ClassInfo) -> int:
+        pairs = zip(mixin.module.name.split("."), cls.module.name.split("."), strict=False)
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+    nearest = max(map(shared, offering), default=0)
+    return [mixin for mixin in offering if shared(mixin) == nearest]
 
 
 def _attribute_hook(machine: Machine, atom: Instance, name: str) -> FunctionInfo | None:

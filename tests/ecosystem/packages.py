@@ -59,10 +59,8 @@ PACKAGES: tuple[Package, ...] = (
             "isaaclab/isaaclab/source/isaaclab_assets",
         ),
         {
-            "step": (
-                *_many("isaaclab.envs.manager_based_rl_env", "ManagerBasedRLEnv.step"),
-                *_many("isaaclab.envs.direct_rl_env", "DirectRLEnv.step"),
-            )
+            "direct": _many("isaaclab.envs.direct_rl_env", "DirectRLEnv.step"),
+            "managers": _many("isaaclab.envs.manager_based_rl_env", "ManagerBasedRLEnv.step"),
         },
     ),
     Package(
