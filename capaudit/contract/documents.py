@@ -67,10 +67,10 @@ def load_plain(path: Path, schema: str, what: str) -> dict[str, Any]:
 
 
 def canonical_sha256(value: object) -> str:
-    """Return the digest of a contract value or of JSON values: sorted keys, no spaces, UTF-8."""
+    """Return the digest of a contract value or of JSON values: sorted keys, no spaces, ASCII."""
     plain = value if isinstance(value, (dict, list, str, int, float)) else encode_whole(value)
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _malformed(source: str, path: str, message: str) -> MalformedError:

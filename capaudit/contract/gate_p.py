@@ -7,7 +7,7 @@ arm speaks for itself alone.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from capaudit.contract.documents import canonical_sha256
@@ -122,9 +122,12 @@ def _arm(evidence: GatePEvidence, arm: Arm, shared: tuple[Check, ...], gate_s: G
         return _unreached(
             arm, "arm-missing", "the arm was not registered" if status else "the evidence has no such arm"
         )
-    if status.status == "not_run":
-        return _unreached(arm, "arm-not-run", status.reason)
     runs = sorted((run for run in evidence.runs if run.arm == arm), key=lambda run: run.order)
+    if status.status == "not_run":
+        # What was run before it stopped is no result, but what it did unsafely has been seen.
+        seen = [check for check in (_safe(registration, runs),) if check.verdict == "fail"]
+        checks = [not_reached("arm", "arm-not-run", status.reason), *seen]
+        return ArmVerdict(arm, worst(check.verdict for check in checks), tuple(checks))
     missing = [
         f"{mode} {repeat + 1}"
         for mode in registration.modes
@@ -136,7 +139,7 @@ def _arm(evidence: GatePEvidence, arm: Arm, shared: tuple[Check, ...], gate_s: G
         checks.append(not_reached("runs", "run-missing", f"not run: {', '.join(missing)}"))
         return ArmVerdict(arm, worst(check.verdict for check in checks), tuple(checks))
     checks += [
-        _fresh(runs),
+        _fresh(evidence.runs),
         _interleaved(registration, runs),
         _comparable(registration, runs),
         _safe(registration, runs),
@@ -164,7 +167,7 @@ def _semantics(registration: Registration, arm: Arm, gate_s: GateVerdict | None)
     return passed(subject, f"passed for commit {gate_s.git_head[:12]} (evidence {gate_s.evidence_sha256[:12]})")
 
 
-def _fresh(runs: list[PerformanceRun]) -> Check:
+def _fresh(runs: Sequence[PerformanceRun]) -> Check:
     processes = [run.process for run in runs]
     if len(set(processes)) < len(processes):
         return failed("fresh processes", "shared-process", "two runs name the same process")
@@ -224,8 +227,8 @@ def _run_problem(registration: Registration, run: PerformanceRun) -> str | None:
             )
         if manifest.fallbacks:
             return f"it fell back {manifest.fallbacks} times: {manifest.fallback_reasons[0]}"
-        if manifest.replays < summary.tail:
-            return f"{manifest.replays} replays for a tail of {summary.tail} iterations"
+        if manifest.replays < summary.iterations:
+            return f"{manifest.replays} replays for {summary.iterations} iterations"
     elif manifest.mode == "graph":
         return "a baseline ran in mode graph"
     return None

@@ -11,7 +11,7 @@ from capaudit.contract.documents import canonical_sha256
 from capaudit.contract.gate_s_evidence import require_moment, require_unique, require_version
 from capaudit.contract.gate_words import Arm, Field
 from capaudit.contract.manifest import RunManifest
-from capaudit.contract.strict import Counter, Finite, GitHead, Identity, Positive, Sha256, check_fields, malformed
+from capaudit.contract.strict import Counter, Finite, GitHead, Identity, Positive, Sha256, Text, check_fields, malformed
 
 GATE_P_SCHEMA: Final = "capaudit-gate-p/1"
 REGISTRATION_SCHEMA: Final = "capaudit-gate-p-registration/1"
@@ -21,6 +21,10 @@ REPEATS: Final = 3
 ITERATIONS: Final = 300
 TAIL: Final = 100
 MINIMUM_GAIN: Final = 0.10
+
+# Far beyond any collector, and near enough that no quotient of two rates overflows.
+_LOWEST_RATE: Final = 1e-6
+_HIGHEST_RATE: Final = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,8 @@ class RunSummary:
         if len(self.env_steps_per_sec) != self.iterations:
             message = f"{self.iterations} iterations and {len(self.env_steps_per_sec)} rates"
             raise malformed("env_steps_per_sec", message)
-        if min(self.env_steps_per_sec) <= 0:
-            raise malformed("env_steps_per_sec", "a rate is positive")
+        if not all(_LOWEST_RATE <= rate <= _HIGHEST_RATE for rate in self.env_steps_per_sec):
+            raise malformed("env_steps_per_sec", f"a rate is a number from {_LOWEST_RATE:g} to {_HIGHEST_RATE:g}")
         if not 1 <= self.tail <= self.iterations:
             raise malformed("tail", "the tail is a part of the iterations")
         median = statistics.median(self.env_steps_per_sec[-self.tail :])
@@ -150,7 +154,7 @@ class PerformanceArm:
 
     arm: Arm
     status: Literal["run", "not_run"]
-    reason: str
+    reason: Text
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -174,3 +178,7 @@ class GatePEvidence:
         for index, run in enumerate(self.runs):
             if run.mode not in self.registration.modes:
                 raise malformed(f"runs[{index}].mode", f"{run.mode!r} is not registered")
+            if run.repeat >= self.registration.repeats:
+                # A fourth repeat would be a choice of three, made after the results were seen.
+                message = f"repeat {run.repeat} (from 0) of {self.registration.repeats} that are registered"
+                raise malformed(f"runs[{index}].repeat", message)

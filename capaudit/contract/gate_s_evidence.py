@@ -20,7 +20,7 @@ from capaudit.contract.gate_words import (
 )
 from capaudit.contract.manifest import RunManifest
 from capaudit.contract.reasons import CONTRACT_VERSION
-from capaudit.contract.strict import Counter, Finite, GitHead, Identity, Positive, Sha256, check_fields, malformed
+from capaudit.contract.strict import Counter, Finite, GitHead, Identity, Positive, Sha256, Text, check_fields, malformed
 from capaudit.model import AuditName
 
 GATE_S_SCHEMA: Final = "capaudit-gate-s/1"
@@ -94,7 +94,7 @@ class FaultObservation:
     arm: Arm
     fault: Fault
     outcome: Outcome
-    reason: str
+    reason: Text
     published: Counter
     replays_after: Counter
     fallbacks: Counter
@@ -157,7 +157,7 @@ class ArmRun:
 
     arm: Arm
     status: Literal["run", "not_run", "no_go"]
-    reason: str
+    reason: Text
     manifests: Mapping[Trajectory, RunManifest]
     evidence: tuple[Identity, ...] = ()
 

@@ -7,7 +7,6 @@ that a failed replay never advances consumption silently.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +35,8 @@ class RngEvidence:
     @property
     def sha256(self) -> str:
         """Digest of the state."""
+        import hashlib  # loads OpenSSL, which a collector may never need
+
         return hashlib.sha256(self.state).hexdigest()
 
     def same_draws_follow(self, other: RngEvidence) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from capaudit.contract.manifest import SCHEMA, RunManifest
-from capaudit.contract.strict import MAX_COUNTER, MAX_IDENTITY_BYTES
+from capaudit.contract.strict import MAX_COUNTER, MAX_IDENTITY_BYTES, MAX_TEXT_BYTES
 
 JsonSchema = dict[str, Any]
 
@@ -23,6 +23,7 @@ _NAMED: Final[dict[str, JsonSchema]] = {
         "maxLength": MAX_IDENTITY_BYTES,
         "pattern": "^[^\\x00-\\x1f\\x7f]*$",
     },
+    "text": {"type": "string", "maxLength": MAX_TEXT_BYTES},
     "counter": {"type": "integer", "minimum": 0, "maximum": MAX_COUNTER},
     "positive": {"type": "integer", "minimum": 1, "maximum": MAX_COUNTER},
     "finite": {"type": "number"},

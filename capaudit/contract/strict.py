@@ -16,10 +16,13 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 from capaudit.contract.errors import MalformedError
 
 MAX_IDENTITY_BYTES: Final = 256
+MAX_TEXT_BYTES: Final = 4096
 MAX_COUNTER: Final = 2**63 - 1
 
 Identity = Annotated[str, "identity"]
 """A non-empty name of at most 256 bytes in UTF-8, without control characters."""
+Text = Annotated[str, "text"]
+"""A text of at most 4096 bytes in UTF-8; may be empty."""
 Counter = Annotated[int, "counter"]
 """An integer from 0 to 2**63 - 1."""
 Positive = Annotated[int, "positive"]
@@ -137,14 +140,20 @@ def _instance(kind: type, value: object, field: str) -> None:
 def _identity(value: object, field: str) -> None:
     if type(value) is not str or not value.strip():
         raise malformed(field, f"expected a non-empty string, found {shown(value)}")
+    _text(value, field, MAX_IDENTITY_BYTES)
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
+        raise malformed(field, f"the text {value[:40]!r} has control characters")
+
+
+def _text(value: object, field: str, most: int = MAX_TEXT_BYTES) -> None:
+    if type(value) is not str:
+        raise malformed(field, f"expected a string, found {shown(value)}")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise malformed(field, "the text has a lone surrogate and is no valid Unicode") from None
-    if size > MAX_IDENTITY_BYTES:
-        raise malformed(field, f"the text has {size} bytes; {MAX_IDENTITY_BYTES} are allowed")
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
-        raise malformed(field, f"the text {value[:40]!r} has control characters")
+    if size > most:
+        raise malformed(field, f"the text has {size} bytes; {most} are allowed")
 
 
 def _counter(value: object, field: str, least: int = 0) -> None:
@@ -183,6 +192,7 @@ _NAMES: Final[dict[object, str]] = {str: "a string", int: "an integer", float: "
 
 _NAMED: Final[dict[str, _Check]] = {
     "identity": _identity,
+    "text": _text,
     "counter": _counter,
     "positive": functools.partial(_counter, least=1),
     "finite": _finite,

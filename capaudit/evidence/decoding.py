@@ -34,7 +34,7 @@ def decode(kind: type[T], value: object, path: str = "$") -> T:
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in value:
         if key not in fields:
-            raise MismatchError(path, f"unknown key {key!r}; known keys: {', '.join(fields)}")
+            raise MismatchError(path, f"unknown key {_short(key)}; known keys: {', '.join(fields)}")
     arguments: dict[str, Any] = {}
     for name, declared in fields.items():
         if name in value:
@@ -88,7 +88,7 @@ def _decode(hint: Any, value: object, path: str) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         if value not in arguments:
-            raise MismatchError(path, f"expected one of {', '.join(map(str, arguments))}, found {value!r}")
+            raise MismatchError(path, f"expected one of {', '.join(map(str, arguments))}, found {_short(value)}")
         return value
     if origin in (Union, types.UnionType):
         return _decode_union(arguments, value, path)
@@ -136,6 +136,14 @@ _TYPE_NAMES: dict[Any, str] = {
     str: "a string", int: "an integer", float: "a number", bool: "true or false", dict: "an object", list: "an array",
     types.NoneType: "null",
 }  # fmt: skip
+
+
+def _short(value: object) -> str:
+    # A hostile document must not fill the terminal.
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value) if isinstance(value, (str, int, float, bool, types.NoneType)) else _json_name(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _json_name(value: object) -> str:

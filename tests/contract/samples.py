@@ -273,7 +273,7 @@ def gate_p_evidence(rates: dict[str, float] = RATES, **changes: Any) -> GatePEvi
     """Evidence with which Gate P passes on the null arm; the MPS arm was not run."""
     fixed = registration(**changes)
     runs = []
-    for repeat in range(3):
+    for repeat in range(fixed.repeats):
         for place, mode in enumerate(("eager_sync", "graph", "eager_graph_physics")):
             order = 3 * repeat + place
             graph = mode == "graph"

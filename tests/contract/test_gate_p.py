@@ -317,3 +317,33 @@ def test_the_document_survives_the_round_trip_and_the_verdict_with_it() -> None:
     again = loads(GatePEvidence, dumps(EVIDENCE, GATE_P_SCHEMA), GATE_P_SCHEMA)
     assert again == EVIDENCE
     assert judge_gate_p(again, GATE_S) == judge_gate_p(EVIDENCE, GATE_S)
+
+
+def test_a_fourth_repeat_is_refused_because_it_would_be_a_choice() -> None:
+    with pytest.raises(MalformedError, match="that are registered"):
+        with_run(EVIDENCE, 8, repeat=3)
+
+
+def test_two_arms_never_share_a_process() -> None:
+    evidence, semantics = both_arms({"eager_sync": 1000.0, "eager_graph_physics": 4000.0, "graph": 4800.0})
+    shared = with_run(evidence, 9, process=evidence.runs[0].process)
+    assert {arm.verdict for arm in judge_gate_p(shared, semantics).arms} == {"fail"}
+
+
+def test_an_arm_that_is_called_not_run_does_not_hide_what_it_did_unsafely() -> None:
+    evidence, semantics = both_arms({"eager_sync": 1000.0, "eager_graph_physics": 4000.0, "graph": 4800.0})
+    stopped = replace(evidence, arms=(evidence.arms[0], replace(evidence.arms[1], status="not_run", reason="stopped")))
+    assert judge_gate_p(stopped, semantics).verdict == "pass"
+    unsafe = with_run(stopped, len(stopped.runs) - 1, safety=Safety(False, 0, 0, 0))
+    assert judge_gate_p(unsafe, semantics).verdict == "fail"
+
+
+@pytest.mark.parametrize("rates", [(1e308,) * 300, (5e-324,) * 300, (-1.0,) * 300, (float("nan"),) * 300])
+def test_rates_that_no_collector_has_are_refused(rates: tuple[float, ...]) -> None:
+    with pytest.raises(MalformedError):
+        RunSummary.of(rates)
+
+
+def test_an_eager_tick_among_the_iterations_is_no_graph_run() -> None:
+    mixed = replace(EVIDENCE.runs[1].manifest, replays=299, eager_ticks=1)
+    assert "not-comparable" in codes(null_arm(with_run(EVIDENCE, 1, manifest=mixed)))
