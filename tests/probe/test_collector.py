@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -204,7 +203,7 @@ def test_draws_out_of_their_recorded_order_are_refused() -> None:
 
     made = collector("eager", make=DrawsTooEarly)
     made.tick.carriers.episode_length.fill_(made.tick.maximum_episode)
-    with pytest.raises(RngError, match="'reset-values' where 'terminal-observation-noise' is due"):
+    with pytest.raises(RngError, match="draw 0 is 'reset-values'"):
         made.step()
 
 
@@ -212,7 +211,7 @@ def test_draws_out_of_their_recorded_order_are_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Any], Path]]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     from capaudit.probe.gates.gate_p_child import run_once
 
     folder = tmp_path_factory.mktemp("run")
@@ -226,7 +225,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[st
         "head": HEAD,
         "folder": str(folder),
     }
-    yield run_once(payload, None), folder  # type: ignore[arg-type, misc]
+    return run_once(payload, None), folder  # type: ignore[arg-type, misc]
 
 
 def test_one_performance_run_leaves_a_summary_whose_tail_is_the_median_of_its_rates(
