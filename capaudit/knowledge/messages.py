@@ -26,6 +26,7 @@ _KEYS: Final = {
     "try": list,
     "implicit": bool,
     "dependent": bool,
+    "vague": bool,
 }
 
 # "CUDA error 900", "CUDA failure 900", "CUresult=900", "cudaError_t(900)", "error code 900": never "900.00 MiB".
@@ -44,6 +45,7 @@ class Message:
     """One kind of message. ``hazards`` are rule codes, the most frequent first; ``attempts`` is what to try.
 
     ``dependent``: the text alone says nothing about capture, only beside another message that does.
+    ``vague``: any other text or error number on the line says more.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Message:
     attempts: tuple[str, ...]
     number: int | None = None
     dependent: bool = False
+    vague: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def load_messages(codes: frozenset[str], file: Path | None = None) -> Messages:
 
 def _weight(message: Message, text: str) -> int:
     """What says more wins: a library's own words before the driver's, those before "it failed", then the longer."""
-    rank = 0 if message.kind == "consequence" else 1 if message.number is not None else 2
+    rank = 0 if message.kind == "consequence" or message.vague else 1 if message.number is not None else 2
     return rank * 10_000 + len(text)
 
 
@@ -158,4 +161,5 @@ def _message(entry: dict[str, Any], place: str, codes: frozenset[str]) -> Messag
         tuple(entry["try"]),
         entry.get("number"),
         entry.get("dependent", False),
+        entry.get("vague", False),
     )

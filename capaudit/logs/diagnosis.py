@@ -13,7 +13,7 @@ from capaudit.knowledge.messages import Message, Messages
 from capaudit.logs.findings import KnownFinding, fitting
 from capaudit.logs.prefixes import split_prefix
 from capaudit.logs.reading import Line
-from capaudit.logs.statements import statement_hazards
+from capaudit.logs.statements import function_hazard, statement_hazards
 from capaudit.logs.tracebacks import Block, Frame, Tracebacks
 
 _WINDOW: Final = 300
@@ -23,6 +23,8 @@ _MOST_WRITERS: Final = 256
 _MOST_INCIDENTS: Final = 200
 _MOST_MATCHES: Final = 50
 _STORY: Final = {"error": 0, "consequence": 1, "warning": 2}
+
+_HIDDEN: Final = "CAP105"
 
 _WARNED_AT: Final = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+): \w*Warning: ")
 _RANK: Final = re.compile(r"\[Rank (\d+)\]")
@@ -190,12 +192,18 @@ class _Reader:
         return root, root.block or first
 
     def _hazards(self, message: Message, place: Frame | None, frames: tuple[Frame, ...]) -> tuple[str, ...]:
+        if message.kind == "consequence":
+            return message.hazards  # the statement is where it was noticed, not what went wrong
         said = statement_hazards(place, self.knowledge) if place is not None else ()
-        general = message.number in (900, 901)
-        narrowed = [code for code in said if general or code in message.hazards]
-        if general and narrowed:
-            return tuple(narrowed)
-        return tuple(dict.fromkeys([*narrowed, *message.hazards]))
+        if message.number != 900 and not message.vague:
+            return tuple(dict.fromkeys([*(code for code in message.hazards if code in said), *message.hazards]))
+        below = frames[frames.index(place) + 1 :] if place in frames else frames
+        said = said or tuple(code for frame in below if (code := function_hazard(frame, self.knowledge)))
+        if said:
+            return said
+        # A statement that looks harmless waits inside of the library that it calls.
+        hidden = [_HIDDEN] if below and place is not None else []
+        return tuple(dict.fromkeys([*hidden, *message.hazards]))
 
     def incidents(self) -> list[Incident]:
         """Return everything found, the likely cause first: failures before what follows from them and warnings."""

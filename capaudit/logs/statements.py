@@ -14,6 +14,7 @@ _ALIASES: Final = {"wp": "warp", "np": "numpy", "th": "torch", "F": "torch.nn.fu
 _LIBRARIES: Final = ("torch", "warp", "numpy", "mujoco_warp", "math")
 _METHODS: Final = ("torch.Tensor", "warp.array", "torch.cuda.Stream", "torch.cuda.Event")
 _CALL: Final = re.compile(r"([A-Za-z_][\w.]*|\)?\.[A-Za-z_]\w*)\(")
+_PACKAGE: Final = re.compile(r"(?:site|dist)-packages[/\\](?P<path>[\w/\\]+)\.py$")
 _READS: Final = "CAP101"
 _UPLOADS: Final = "CAP103"
 
@@ -28,6 +29,16 @@ def statement_hazards(frame: Frame, knowledge: Knowledge) -> tuple[str, ...]:
         if found:
             return found
     return ()
+
+
+def function_hazard(frame: Frame, knowledge: Knowledge) -> str | None:
+    """Return the rule that a library's own function is known for, by the frame's file and name."""
+    found = _PACKAGE.search(frame.file)
+    if found is None or not frame.function.isidentifier():
+        return None
+    module = found["path"].replace("\\", "/").removesuffix("/__init__").replace("/", ".")
+    operation = knowledge.operations.get(f"{module}.{frame.function}")
+    return operation.hazard or None if operation is not None else None
 
 
 def _hazards(code: str, knowledge: Knowledge) -> Iterator[str]:

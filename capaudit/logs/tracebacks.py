@@ -8,7 +8,7 @@ from typing import Final
 
 _HEADER: Final = re.compile(r"(?P<before>.*?)Traceback \(most recent call last\):?\s*$")
 _FRAME: Final = re.compile(
-    r'(?:^|(?<=[\s|+]))File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?'
+    r'(?:^|(?<=[\s|+]))File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:,? in (?P<function>.{1,300}))?'
 )
 _CARETS: Final = re.compile(r"[\s|]*[~^]+[~^\s]*$")
 _CHAIN: Final = (
@@ -30,9 +30,10 @@ _PYTEST_PLACE: Final = re.compile(
 _PYTEST_CODE: Final = re.compile(r"(?:>|E) {3,}(?P<code>\S.*)$")
 _IPYTHON_PLACE: Final = re.compile(
     r"(?:File )?(?P<file>[^\s:]\S{0,500}\.py):(?P<line>\d{1,9}), in (?P<function>[\w.<>]+)"
-    r"|(?P<cell>Cell In ?\[\d+\]), line (?P<row>\d+)"
+    r"|(?P<cell>Cell In ?\[\d+\]), \[?line (?P<row>\d+)"
 )
-_ARROW: Final = re.compile(r"-{2,}> *\d+ (?P<code>.*)$")
+_ARROW: Final = re.compile(r"-{2,}> *(?:\d+|\[\d+\]\(\S*\)) (?P<code>.*)$")
+_CRASH: Final = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
 _RICH_PLACE: Final = re.compile(r"[│|] +(?P<file>\S+\.py):(?P<line>\d+) in (?P<function>[\w<>.]+)")
 _RICH_CODE: Final = re.compile(r"[│|] *❱ *\d+ +[│|]?(?P<code>.*?)[│|]?\s*$")
 
@@ -69,8 +70,14 @@ class Block:
     exception: str = ""
     line: int = 0
     done: bool = False
+    inside_out: bool = False
+    """Whether the deepest frame is printed first, as faulthandler does."""
 
     def add(self, frame: Frame) -> None:
+        if self.inside_out:
+            del self.frames[: max(len(self.frames) - _MOST_FRAMES + 1, 0)]
+            self.frames.insert(0, frame)
+            return
         if len(self.frames) == _MOST_FRAMES:  # endless recursion: the ends say what happened
             del self.frames[_MOST_FRAMES // 2]
         self.frames.append(frame)
@@ -97,6 +104,10 @@ class Tracebacks:
         before = self.block
         if "Traceback" in text and _HEADER.match(text):
             self._begin(number)
+        elif "most recent call first" in text and _CRASH.search(text):
+            self._begin(number)
+            assert self.block is not None
+            self.block.inside_out = True
         elif "exception" in text and any(phrase in text for phrase in _CHAIN):
             self._chain = True
         elif not self._frame(number, text) and not self._other_form(number, text):

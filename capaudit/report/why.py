@@ -42,7 +42,7 @@ def _lines(diagnosis: Diagnosis, cause: Incident, rules: Mapping[str, Rule], ask
     yield ""
     yield from textwrap.wrap(cause.message.cause, _WIDTH)
     yield ""
-    yield "most likely place:"
+    yield "noticed at (the cause lies before it):" if cause.message.kind == "consequence" else "most likely place:"
     yield from _place(cause)
     yield ""
     if diagnosis.findings:
@@ -82,6 +82,9 @@ def _writers(incident: Incident) -> str:
 def _hazards(incident: Incident, rules: Mapping[str, Rule]) -> str:
     if not incident.hazards:
         return "none by itself; it follows from something else"
+    if incident.message.kind == "consequence":
+        names = ", ".join(f"{code}[{rules[code].name}]" for code in incident.hazards)
+        return f"not told by this message; most often {names}"
     first, *rest = [f"{code}[{rules[code].name}]" for code in incident.hazards]
     return first + (f", or {', '.join(rest)}" if rest else "")
 
