@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
 from capaudit.cli.options import audit_arguments, output_option, prepare
-from capaudit.cli.output import Target, parse_targets
+from capaudit.cli.output import output_file, parse_targets
 from capaudit.model import CaptureKind
 
 _FORMATS = ("text", "markdown")
@@ -43,7 +42,7 @@ def inventory(
     pages = [(file, render) for file, render in ((comment, render_comment), (page, render_html)) if file is not None]
     # Without a wish of its own the table goes to stdout only where nothing else was asked for.
     targets = parse_targets(outputs, _FORMATS) if outputs or not (pages or graph) else ()
-    files = [Target("text", None if file == "-" else Path(file)) for file, _ in pages]
+    files = [output_file("html", file, "--html" if render is render_html else "--md") for file, render in pages]
     places = [*(target.file for target in (*targets, *files)), *([None] if graph else [])]
     if len(set(places)) < len(places):
         raise click.UsageError("two reports would go to one place; give them files of their own.")

@@ -58,7 +58,7 @@ def parse_targets(values: Sequence[str], formats: Sequence[str]) -> tuple[Target
         if colon and not file.strip():
             raise click.UsageError(f"--output {value}: a file name belongs after the colon.")
         target = Target(name, Path(file) if file not in ("", "-") else None)
-        _require_writable(target, value)
+        _require_writable(target, f"--output {value}")
         targets.append(target)
     places = [None if target.file is None else os.path.realpath(target.file) for target in targets]
     for target, place in zip(targets, places, strict=True):
@@ -67,6 +67,13 @@ def parse_targets(values: Sequence[str], formats: Sequence[str]) -> tuple[Target
                 f"--output: two reports would go to {target.file or 'stdout'}; give them files of their own."
             )
     return tuple(targets)
+
+
+def output_file(name: str, file: str, option: str) -> Target:
+    """Return the target of an option that takes a file name, ``-`` for stdout. Errors: as ``parse_targets``."""
+    target = Target(name, None if file == "-" else Path(file))
+    _require_writable(target, f"{option} {file}")
+    return target
 
 
 def _require_writable(target: Target, value: str) -> None:
@@ -90,5 +97,5 @@ def _require_writable(target: Target, value: str) -> None:
         )
     if exists and file.suffix in _SOURCES:
         raise InputError(
-            f"--output {value} would overwrite a source file", place=str(file), remedy="give the report another name"
+            f"{value} would overwrite a source file", place=str(file), remedy="give the report another name"
         )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from capaudit.cli.options import audit_arguments, prepare
-from capaudit.cli.output import Target
+from capaudit.audit.configuration import Configuration
+from capaudit.cli.options import audit_arguments, evidence_option, prepare
+from capaudit.cli.output import output_file
 from capaudit.model import CaptureKind
-
-if TYPE_CHECKING:
-    from capaudit.evidence import Evidence
+from capaudit.report.words import count
 
 
 @click.command()
@@ -22,12 +20,7 @@ if TYPE_CHECKING:
     "--html", "page", metavar="FILE", required=True, help="Write one self-contained HTML file (- for stdout)."
 )
 @click.option("--from", "source", metavar="RESULT.json", help="Show this JSON report instead of auditing.")
-@click.option(
-    "--evidence",
-    multiple=True,
-    metavar="FILE|FOLDER",
-    help="Show what probes saw, and graph nodes per line. Repeatable.",
-)
+@evidence_option
 def report(
     paths: tuple[str, ...],
     entries: tuple[str, ...],
@@ -36,36 +29,40 @@ def report(
     isolated: bool,
     page: str,
     source: str | None,
-    evidence: tuple[str, ...],
+    evidence: tuple[Path, ...],
 ) -> int:
     """Write what an audit found as a page: call tree, code with findings in place, evidence.
 
-    Audits PATHS as `capaudit check` does, or takes a report that `capaudit check --operations
-    --output json:FILE` wrote. Findings do not change the exit status here.
+    Audits PATHS as `capaudit check` does, with the configured rules and baseline, or takes a report
+    that `capaudit check --operations --output json:FILE` wrote. Findings do not change the exit
+    status here.
     """
-    from capaudit.evidence import load, load_folder
+    from capaudit.audit.evidence_files import load_evidence
     from capaudit.report.html import render_page
     from capaudit.report.json import document as as_document
     from capaudit.report.options import RenderOptions
     from capaudit.report.reading import read_report
 
-    documents: list[tuple[str, Evidence]] = []
-    for path in map(Path, evidence):
-        documents += load_folder(path) if path.is_dir() else [(path.name, load(path))]
+    target = output_file("html", page, "--html")
     if source is not None:
         if paths or entries or capture:
             raise click.UsageError("--from takes a finished report; PATHS, --entry and --capture belong to an audit.")
         folder = Path.cwd()
         document = read_report(Path(source))
+        documents = load_evidence(evidence, Configuration(), folder)
     else:
         from capaudit.audit import audit
+        from capaudit.audit.gate import Gate, find_baseline, judge
 
         options = prepare(paths, entries, capture, config, isolated)
-        folder = options.working_directory
-        result = audit(replace(options, collect_operations=True))
+        folder, configuration = options.working_directory, options.configuration
+        documents = load_evidence(evidence, configuration, folder)
+        options = replace(options, collect_operations=True, collect_fixes=True, evidence=documents)
+        # What a check would report, so that both speak of the same findings.
+        gate = Gate(None if isolated else find_baseline(None, configuration, folder), None)
+        result = judge(audit(options), options, gate)
         document = as_document(result, RenderOptions(working_directory=folder, operations=True))
-    text = render_page(document, folder, documents)
-    Target("html", None if page == "-" else Path(page)).write(text)
+    target.write(render_page(document, folder, documents))
     if page != "-":
-        click.echo(f"wrote {page}: {len(document['findings'])} findings", err=True)
+        click.echo(f"capaudit: wrote {page} with {count(len(document['findings']), 'finding')}", err=True)
     return 0

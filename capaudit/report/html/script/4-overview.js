@@ -94,8 +94,8 @@ function renderUnresolved(list) {
 function renderEvidence(list) {
   const wanted = words();
   const events = data.events.filter((event) => ownerWanted({ owner: event.function, file: event.file }, wanted));
-  if (data.evidence) list.append(h("table", null, h("thead", null, h("tr", null, ["hazard", "confirmed", "refuted", "not exercised", "missed"].map((title, i) => h("th", { class: i ? "n" : null, scope: "col" }, title)))),
-    h("tbody", null, data.evidence.rows.map((row) => h("tr", null, h("td", null, row.code + " " + row.name), [row.confirmed, row.refuted, row.not_exercised, row.missed].map((value) => h("td", { class: "n" }, number(value))))))));
+  if (data.evidence) list.append(h("table", null, h("thead", null, h("tr", null, ["hazard", "confirmed", "refuted", "not run", "missed"].map((title, i) => h("th", { class: i ? "n" : null, scope: "col" }, title)))),
+    h("tbody", null, data.evidence.rows.map((row) => h("tr", null, h("td", { class: "rule", title: row.code }, row.name), [row.confirmed, row.refuted, row.not_exercised, row.missed].map((value) => h("td", { class: "n" }, number(value))))))));
   const groups = new Map();
   for (const event of events) { const key = event.document + " \u00b7 " + event.kind; if (!groups.has(key)) groups.set(key, []); groups.get(key).push(event); }
   if (!groups.size && !data.evidence) { list.append(nothing("No evidence", data.events.length)); return; }

@@ -24,7 +24,7 @@ function findingDetail(finding) {
   ];
   if (finding.text) out.push(h("code", { class: "snippet" }, finding.text));
   if (finding.remedy) out.push(...section("Instead", h("p", { class: "remedy" }, finding.remedy)));
-  for (const fix of finding.fixes || []) out.push(...section("Fix" + (fix.applicability && fix.applicability !== "safe" ? " (unsafe)" : ""), h("p", null, fix.message || fix.description || ""), fixLines(fix)));
+  for (const fix of finding.fixes || []) out.push(...section(fix.safe ? "Fix (--fix)" : "Fix (--fix --unsafe-fixes)", fixLines(fix), h("p", null, fix.message)));
   if (finding.suppression) out.push(...section("Suppressed", h("p", null, finding.suppression.reason, h("small", null, finding.suppression.file + ":" + finding.suppression.line))));
   if (finding.why && finding.why.length) out.push(...section("Because", h("ol", { class: "steps" }, finding.why.map((text) => h("li", null, text)))));
   if (finding.call_path && finding.call_path.length) out.push(...section("Reached by", h("ol", { class: "steps" }, finding.call_path.map(hop))));
@@ -33,9 +33,20 @@ function findingDetail(finding) {
   out.push(...section("Place", h("p", null, finding.file + ":" + finding.line + ":" + finding.column, h("small", null, "fingerprint " + finding.fingerprint))));
   return out;
 }
+/** The lines that a fix changes, before and after. */
 function fixLines(fix) {
-  const lines = (fix.diff || "").split("\n").filter(Boolean);
-  return lines.length ? h("code", { class: "snippet diff" }, lines.map((line) => h("span", { class: line[0] === "+" ? "plus" : line[0] === "-" ? "minus" : null }, line + "\n"))) : null;
+  const out = [];
+  for (const edit of fix.edits) {
+    const before = sourceLines(edit.file, edit.line, edit.end_line);
+    if (!before) { out.push(["+", edit.text]); continue; }
+    const points = before.map((line) => Array.from(line));
+    const last = points[points.length - 1];
+    const after = points[0].slice(0, edit.column - 1).join("") + edit.text + last.slice(edit.end_column - 1).join("");
+    const indent = Math.min(...[...before, ...after.split("\n")].map((line) => line.length - line.trimStart().length));
+    for (const line of before) out.push(["-", line.slice(indent)]);
+    for (const line of after.split("\n")) out.push(["+", line.slice(indent)]);
+  }
+  return h("code", { class: "snippet diff" }, out.map(([sign, line]) => h("span", { class: sign === "+" ? "plus" : "minus" }, sign + " " + line)));
 }
 function evidenceDetail(finding) {
   const events = eventsAt.get(finding.file + ":" + finding.line) || [];

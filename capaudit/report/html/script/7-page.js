@@ -54,7 +54,7 @@ function renderList() {
   list.replaceChildren();
   list.dataset.tab = state.tab;
   ({ tree: renderTree, findings: renderFindings, unresolved: renderUnresolved, evidence: renderEvidence })[state.tab](list);
-  if (kept) list.scrollTop = top;
+  list.scrollTop = kept ? top : 0;
   const current = list.querySelector(".current");
   if (current) { const [above, below] = [current.offsetTop - list.offsetTop, list.clientHeight]; if (above < list.scrollTop + 30 || above > list.scrollTop + below - 50) list.scrollTop = above - below / 2; if (focused) (current.matches("button") ? current : $("tree") || current).focus({ preventScroll: true }); }
 }
