@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from capaudit.audit.selection import Override, is_reported
+from capaudit.audit.selection import Override, is_reported, specificity
 from capaudit.model import AuditName, Boundary, BoundaryRefusedError, CaptureKind, ConfigurationError, Severity
 
 _CAPTURES: Final = get_args(CaptureKind)
@@ -57,6 +57,10 @@ class Configuration:
     def reports(self, code: str, name: str, file: Path) -> bool:
         """Return whether a finding of this rule in this file is wanted; see ``selection.is_reported``."""
         return is_reported(self, code, name, file)
+
+    def asks_for(self, code: str, name: str) -> bool:
+        """Return whether ``select`` or ``extend-select`` mentions a rule: by code, name or prefix."""
+        return specificity((*self.select, *self.extend_select), code, name) > 0
 
     def knowledge_files(self) -> tuple[Path, ...]:
         """Return the files that the ``knowledge`` patterns name, sorted.

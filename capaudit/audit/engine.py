@@ -18,6 +18,7 @@ from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
+from capaudit.audit.order_rules import order_findings
 from capaudit.audit.static_audits import static_audits
 from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
 from capaudit.audit.values import Function, Value, instance, reset_pool
@@ -114,6 +115,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
 
         observed = observe(options, program, knowledge, entries, facts.owned, findings)
         findings, summary = observed.findings, observed.summary
+    findings = [*findings, *order_findings(program, knowledge, options.configuration)]
     kept, suppressed = apply_suppressions(program, findings, knowledge, spans(audited), options.today)
     if options.evidence:
         from capaudit.audit.observed import contradictions

@@ -67,7 +67,9 @@ def apply_suppressions(
         spans = audited_lines.get(file, [])
         for suppression in group:
             line = suppression.comment.line
-            idle = [rule for rule, code in suppression.codes.items() if code not in suppression.used]
+            # Order rules look at whole files and partly on request, so that nothing says a comment of theirs is idle.
+            unused = {rule: code for rule, code in suppression.codes.items() if code not in suppression.used}
+            idle = [rule for rule, code in unused.items() if not code.startswith("ORD")]
             if idle and any(first <= line <= last for first, last in spans):
                 message = f"nothing on this statement is rejected for {', '.join(idle)}"
                 kept.append(comment_finding("CAP902", suppression.module, suppression.comment, message, knowledge))

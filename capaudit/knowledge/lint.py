@@ -110,7 +110,7 @@ def _rule_problems(rule: Rule, knowledge: Knowledge, idioms: Mapping[str, Idiom]
         yield f"{place}: the page explains too little"
     for identifier in rule.evidence:
         yield from _citation_problems(place, identifier, {"", rule.code}, idioms)
-    if rule.ownership != "rejected":
+    if rule.ownership == "meta":
         return
     examples = rule.examples
     if not any(example.expects for example in examples) or all(example.expects for example in examples):

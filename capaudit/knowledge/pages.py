@@ -14,6 +14,7 @@ _CODE = re.compile(r"(?:CAP|ORD)\d{3}")
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 _TEXTS = ("code", "name", "class", "title", "message", "remedy")
 _LISTS = ("aliases", "evidence")
+_CLASSES = ("rejected", "meta", "pattern", "opt-in pattern")
 
 
 def parse_page(text: str, file: str) -> PlainPage:
@@ -39,8 +40,8 @@ def parse_page(text: str, file: str) -> PlainPage:
         raise ConfigurationError("a code is CAP or ORD and three digits", place=f"{file}: code")
     if not _NAME.fullmatch(data["name"]):
         raise ConfigurationError("a name is in lower case with hyphens", place=f"{file}: name")
-    if data["class"] not in ("rejected", "meta"):
-        raise ConfigurationError("rejected or meta is expected", place=f"{file}: class")
+    if data["class"] not in _CLASSES:
+        raise ConfigurationError(f"one of {', '.join(_CLASSES)} is expected", place=f"{file}: class")
     code, name, ownership, title, message, remedy = (data[key] for key in _TEXTS)
     return code, name, ownership, title, message, remedy, tuple(data["aliases"]), tuple(data["evidence"])
 

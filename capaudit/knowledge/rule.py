@@ -27,7 +27,8 @@ class Example:
 class Rule:
     """One hazard or meta code.
 
-    ``ownership`` is ``rejected`` or ``meta``; ``title`` the short description, ``message`` the
+    ``ownership`` is ``rejected``, ``meta``, ``pattern`` (found in any file, without a boundary) or ``opt-in
+    pattern`` (only when asked for); ``title`` the short description, ``message`` the
     cause in one sentence, ``remedy`` the kind of change that helps. ``path`` is the page; its prose
     is read only when somebody asks for it, because a check needs the front matter alone.
     """

@@ -36,12 +36,14 @@ class _Text:
         names = [boundary.name for boundary in self.result.boundaries]
         for boundary in self.result.boundaries:
             yield from self.boundary(boundary)
-        # Meta findings such as an unparsable file belong to no boundary.
+        # Order rules need no boundary, and meta findings such as an unparsable file belong to none.
         apart = [finding for finding in self.result.findings if finding.boundary not in names]
-        if apart:
-            yield self.paint("about the audit itself", _BOLD)
-            yield ""
-            for finding in apart:
+        for orders, head in ((True, "about joint and body order"), (False, "about the audit itself")):
+            group = [finding for finding in apart if finding.code.startswith("ORD") is orders]
+            if group:
+                yield self.paint(head, _BOLD)
+                yield ""
+            for finding in group:
                 yield from self.finding(finding)
         yield from self.unresolved()
         yield from self.pruned()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CLAUSE = re.compile(r"^(expect|accept|todo-miss|todo-false):\s*(.*)$")
-_CODE = re.compile(r"CAP\d{3}\b")
+_CODE = re.compile(r"(?:CAP|ORD)\d{3}\b")
 
 
 class ExpectationError(ValueError):

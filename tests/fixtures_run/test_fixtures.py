@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from capaudit.audit import AuditOptions, audit
+from capaudit.audit.configuration import Configuration
 from capaudit.model import OwnershipClass
 
 from .comparison import Comparison, Found, compare
@@ -15,6 +16,8 @@ from .expectations import parse_tree
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROGRAM_PREFIXES = ("bad_", "good_")
+EVERYTHING = Configuration(extend_select=("ORD",))
+"""With the rules and hits that have to be asked for."""
 
 
 def programs() -> list[Path]:
@@ -26,7 +29,8 @@ def programs() -> list[Path]:
 
 def judge(program: Path) -> Comparison:
     """Run the audit as a user would, over the one program, from the fixtures folder."""
-    result = audit(AuditOptions(paths=(program,), working_directory=FIXTURES))
+    options = AuditOptions(paths=(program,), working_directory=FIXTURES, configuration=EVERYTHING)
+    result = audit(options)
     found = [
         Found(f.code, f.statement.file, f.statement.line, f.statement.end_line, tuple(h.function for h in f.call_path))
         for f in result.findings

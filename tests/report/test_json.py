@@ -44,7 +44,7 @@ SUPPRESSION = closed(
 OBSERVATION = closed({"document": TEXT, "mode": TEXT, "count": NUMBER, "detail": TEXT, "stale": {"type": "boolean"}})
 FINDING = closed(
     {
-        "code": {"type": "string", "pattern": "^CAP[0-9]{3}$"},
+        "code": {"type": "string", "pattern": "^(CAP|ORD)[0-9]{3}$"},
         "name": TEXT,
         "class": CLASSES,
         "hazard": HAZARD,
