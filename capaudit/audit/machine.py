@@ -19,6 +19,7 @@ from capaudit.audit.values import (
     Atom,
     Box,
     Const,
+    Function,
     Host,
     Instance,
     Items,
@@ -126,7 +127,9 @@ class Machine:
         phase: str,
         closure: Context | None,
     ) -> Context:
-        group = (function, receiver, mode, phase, closure)
+        # A decorator or combinator is its argument: calls with other functions are never taken together.
+        passed = tuple(value for value in arguments.values() if len(value) == 1 and type(value[0]) is Function)
+        group = (function, receiver, mode, phase, closure, passed)
         key = (*group, tuple(arguments.items()))
         context = self.contexts.get(key)
         if context is not None:

@@ -54,13 +54,16 @@ def observe(
         folder=options.working_directory,
         outline=outline,
         starts=tuple(_start(entry) for entry in entries),
+        versions=options.configuration.versions,
         owned=frozenset((function.module.file, function.qualname) for function in owned),
     )
     joined = join(findings, options.evidence, audited)
     missed = [_missed(item, knowledge) for item in joined.missed]
     rows = _rows(joined.findings, joined.missed, knowledge)
     documents = tuple(name for name, document in options.evidence if document.kind == "run")
-    return Observed([*joined.findings, *missed], EvidenceSummary(documents, rows, joined.stale, joined.unexercised))
+    return Observed(
+        [*joined.findings, *missed], EvidenceSummary(documents, rows, joined.stale, joined.unexercised, joined.foreign)
+    )
 
 
 def contradictions(findings: Sequence[Finding], knowledge: Knowledge) -> list[Finding]:

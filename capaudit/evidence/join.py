@@ -7,15 +7,24 @@ there unchanged, but its silence refutes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from capaudit.evidence.document import Event, Evidence, StackFrame
 from capaudit.evidence.matching import AuditedSource, Spot
 from capaudit.evidence.source import SourceOutline, Statement
-from capaudit.evidence.visibility import always_evaluated, blind_spot, is_fault, is_usable, on_device, speaks_of
-from capaudit.model import CaptureKind, Confidence, EvidenceVerdict, Finding, Observation, Place
+from capaudit.evidence.visibility import (
+    always_evaluated,
+    blind_spot,
+    is_fault,
+    is_release,
+    is_usable,
+    on_device,
+    other_version,
+    speaks_of,
+)
+from capaudit.model import CaptureKind, Confidence, EvidenceVerdict, Finding, Hop, Observation, Place
 
 NamedEvidence = tuple[str, Evidence]
 
@@ -37,7 +46,8 @@ class Audited:
     """What the join needs of the audit.
 
     ``files`` are named as findings name them, relative to ``folder``; ``outline`` gives their source.
-    ``owned`` holds (file, function) of what a declaration leaves to the completion side or the cold path.
+    ``owned`` holds (file, function) of what a declaration leaves to the completion side or the cold path,
+    ``versions`` the library versions that the audit was told to judge by.
     """
 
     files: tuple[str, ...]
@@ -45,6 +55,7 @@ class Audited:
     outline: Callable[[str], SourceOutline | None]
     starts: tuple[Start, ...]
     owned: frozenset[tuple[str, str]] = frozenset()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +76,15 @@ class Joined:
     """The findings with their verdicts, and what was missed.
 
     ``stale`` counts events whose code is gone or changed and findings judged by such code; ``unexercised``
-    are boundaries whose entry ran on no device in the form that it has today.
+    are boundaries whose entry ran on no device in the form that it has today; ``foreign`` are documents that
+    speak of no audited file.
     """
 
     findings: list[Finding]
     missed: list[Missed] = field(default_factory=list)
     stale: int = 0
     unexercised: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 def join(findings: Sequence[Finding], documents: Sequence[NamedEvidence], audited: Audited) -> Joined:
@@ -111,7 +124,8 @@ class _Join:
         found = [self._judged(index, finding) for index, finding in enumerate(self.findings)]
         missed = sorted(self.missed.values(), key=lambda item: (item.boundary, item.place, item.hazard))
         old = sum(finding.observation is not None and finding.observation.stale for finding in found)
-        return Joined(found, missed, self.stale + old, tuple(self._unexercised()))
+        foreign = tuple(name for name, _, source in self.runs if source.is_foreign)
+        return Joined(found, missed, self.stale + old, tuple(self._unexercised()), foreign)
 
     def _unexercised(self) -> Iterator[str]:
         for start in self.audited.starts:
@@ -132,10 +146,16 @@ class _Join:
         for depth, spot in [*enumerate(spots), *enumerate(loose)]:
             if spot is None or not spot.statements:
                 continue
-            matches = self._matches(event, spot, frames[depth - 1] if depth else None)
+            matches = self._matches(document, event, spot, frames[depth - 1] if depth else None)
             if matches:
                 for index in matches:
                     self._confirm(index, name, document, event, spot.stale)
+                return
+        if is_release(event):
+            below = self._released_below(document, event, spots)
+            if len(below) == 1:  # of several nobody can say which array it was
+                self._confirm(below[0], name, document, event, any(spot is not None and spot.stale for spot in spots))
+            if below:
                 return
         # Code that was not audited counts for the audited statement that called it.
         innermost = next((spot for spot in spots if spot is not None), None)
@@ -147,12 +167,30 @@ class _Join:
         if on_device(document) and not any(self._is_owned(spot) for spot in spots):
             self._miss(name, document, event, spots, innermost)
 
-    def _matches(self, event: Event, spot: Spot, callee: StackFrame | None) -> list[int]:
+    def _is_fault(self, document: Evidence, event: Event, index: int) -> bool:
+        finding = self.findings[index]
+        return is_fault(event, document, finding.code, self.captures.get(finding.boundary, "torch"))
+
+    def _released_below(self, document: Evidence, event: Event, spots: Sequence[Spot | None]) -> list[int]:
+        """Findings below the call where memory was given back: its arrays died as the function returned."""
+        places = [spot for spot in spots if spot is not None and spot.statements][:2]
+        return [
+            index
+            for index, finding in enumerate(self.findings)
+            if speaks_of(event, finding.code)
+            and self._is_fault(document, event, index)
+            and places
+            and _is_below(finding, places)
+        ]
+
+    def _matches(self, document: Evidence, event: Event, spot: Spot, callee: StackFrame | None) -> list[int]:
         """Findings at a frame's statement that the event speaks of, the best fit alone."""
         best: dict[int, list[int]] = {}
         for index in self.by_function.get((spot.file, spot.function), ()):
             fit = speaks_of(event, self.findings[index].code)
-            if fit and self._is_at(index, spot) and (callee is None or _calls(self.findings[index], callee)):
+            if not fit or not self._is_at(index, spot) or not self._is_fault(document, event, index):
+                continue
+            if callee is None or _calls(self.findings[index], callee):
                 best.setdefault(fit, []).append(index)
         found = best[max(best)] if best else []
         # Of several on one statement those on the event's own line, where lines can be told apart.
@@ -192,7 +230,7 @@ class _Join:
     def _miss(self, name: str, document: Evidence, event: Event, spots: Sequence[Spot | None], innermost: Spot) -> None:
         start = self._start_of(spots, truncated=len(event.stack) >= _LONGEST_STACK)
         statement = innermost.statements[0]
-        if start is None or event.hazard is None or not is_fault(event, start.capture):
+        if start is None or event.hazard is None or not is_fault(event, document, event.hazard, start.capture):
             return
         key = (start.boundary, innermost.file, statement.first, event.hazard)
         if key in self.missed:
@@ -250,7 +288,8 @@ class _Join:
             return EvidenceVerdict.NOT_EXERCISED, Observation(name, document.mode, 0, detail, stale=True)
         if not ran.reached:
             return EvidenceVerdict.NOT_EXERCISED, Observation(name, document.mode, 0, "the statement did not run")
-        reason = blind_spot(document, finding, self.captures.get(finding.boundary, "torch"))
+        reason = other_version(document, self.audited.versions)
+        reason = reason or blind_spot(document, finding, self.captures.get(finding.boundary, "torch"))
         outline = self.audited.outline(finding.place.file)
         if reason is None and (outline is None or not always_evaluated(outline, finding.place)):
             reason = "the statement ran, but this part of it may have been skipped"
@@ -279,6 +318,24 @@ def _from_place(own: StackFrame, stack: Iterable[StackFrame]) -> list[StackFrame
         if (frame.root, frame.file, frame.line) == (own.root, own.file, own.line):
             return [own, *frames[index + 1 :]]
     return [own]
+
+
+def _is_below(finding: Finding, places: Sequence[Spot]) -> bool:
+    """Whether the way to a finding leads through a call, or the finding is in the function that the call names.
+
+    ``places`` are the call and the one around it: a decorator's wrapper calls many functions from one line.
+    """
+    name = finding.call_path[-1].function.rpartition(".")[2] if finding.call_path else ""
+    if name and any(f"{name}(" in item.text for item in places[0].statements):
+        return True
+    calls = finding.call_path[:0:-1]  # the innermost first, without the entry
+    return any(
+        all(_enters(hop, spot) for hop, spot in zip(calls[start:], places, strict=False)) for start in range(len(calls))
+    )
+
+
+def _enters(hop: Hop, spot: Spot) -> bool:
+    return hop.file == spot.file and any(item.first <= hop.line <= item.last for item in spot.statements)
 
 
 def _calls(finding: Finding, callee: StackFrame) -> bool:

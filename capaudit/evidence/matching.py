@@ -87,6 +87,15 @@ class AuditedSource:
         reached = any(statement.first <= lines[ordinal] <= statement.last for ordinal in ran if ordinal < len(lines))
         return Ran(reached, stale=False)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the document speaks of functions and events, and none of them is in an audited file."""
+        events = self._document.events
+        spoken = {(function.root, function.file) for function in self._document.sources}
+        spoken |= {(frame.root, frame.file) for event in events for frame in event.stack}
+        spoken |= {(event.root, event.file) for event in events}
+        return bool(spoken) and not any(self._file(root, file) for root, file in spoken)
+
     def has_run(self, file: str, function: str) -> bool:
         """Return whether a function ran, in whatever form."""
         return (file, function) in self._ran_by_function

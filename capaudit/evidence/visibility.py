@@ -7,7 +7,7 @@ frozen host state, and a capture that goes on says nothing of an array that is f
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from capaudit.evidence.document import Event, Evidence
@@ -31,6 +31,9 @@ _BREAKS_A_CAPTURE: Final = _READS - {"CAP202"} | {"CAP103", "CAP302", "CAP303", 
 
 # Legal in a capture that Warp has been told of.
 _WARP_ONLY: Final = frozenset({"warp-allocation", "warp-free", "warp-condition-read"})
+
+# Faults that hang on who started the capture, and so on who owns its stream and its memory.
+_OF_THE_STARTER: Final = frozenset({"CAP302", "CAP303", "CAP305", "CAP401", "CAP402", "CAP403"})
 
 _TRACE_SEES: Final = frozenset({"CAP101", "CAP102", "CAP103", "CAP201"})
 _TRACE_SEES_OF_WARP: Final = ("numpy", "list")
@@ -56,9 +59,27 @@ def speaks_of(event: Event, code: str) -> int:
     return int(code in _ALSO.get(event.hazard or "", ()))
 
 
-def is_fault(event: Event, capture: CaptureKind) -> bool:
-    """Return whether a capture of this kind allows what the event saw."""
-    return event.hazard is not None and (capture == "torch" or event.kind not in _WARP_ONLY)
+def is_fault(event: Event, document: Evidence, code: str, capture: CaptureKind) -> bool:
+    """Return whether what the event saw is a fault ``code`` in a capture that is started this way.
+
+    Warp's allocations, frees and conditions are legal in a capture that Warp knows, but for allocations in a
+    conditional body; and a capture that one library started says nothing of who owns what in another's.
+    """
+    if document.mode != "trace" and code in _OF_THE_STARTER:
+        return bool(document.parameters.get("capture", capture) == capture)
+    if capture == "torch" or code == "CAP303":
+        return True
+    return event.kind not in _WARP_ONLY and not (event.kind == "warp-synchronization" and _reads_condition(event))
+
+
+def is_release(event: Event) -> bool:
+    """Return whether memory was given back: that happens where a function returns, not where it was taken."""
+    inner = event.stack[0].function if event.stack else ""
+    return event.kind == "warp-free" or inner.endswith(("__del__", "deallocate"))
+
+
+def _reads_condition(event: Event) -> bool:
+    return any(frame.function.endswith(("capture_while", "capture_if")) for frame in event.stack)
 
 
 def on_device(document: Evidence) -> bool:
@@ -69,6 +90,15 @@ def on_device(document: Evidence) -> bool:
 def is_usable(document: Evidence) -> bool:
     """Return whether the run came to an end with detectors that had proved themselves."""
     return document.verdict not in ("failed", "inconclusive")
+
+
+def other_version(document: Evidence, versions: Mapping[str, str]) -> str | None:
+    """Return which library the run had in another version than the audit judges by, or ``None``."""
+    for library, wanted in sorted(versions.items()):
+        ran = getattr(document.environment, library.replace("-", "_"), None)
+        if isinstance(ran, str) and ran != wanted and not ran.startswith((f"{wanted}.", f"{wanted}+")):
+            return f"the run had {library} {ran} and the audit judges by {wanted}"
+    return None
 
 
 def blind_spot(document: Evidence, finding: Finding, capture: CaptureKind) -> str | None:

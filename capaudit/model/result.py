@@ -92,13 +92,15 @@ class EvidenceSummary:
     """The evidence that was joined: the documents by name, and one row per hazard in code order.
 
     ``stale`` counts the events and findings whose function reads differently now from what ran;
-    ``unexercised`` names the boundaries whose entry no run on a device executed as it reads today.
+    ``unexercised`` names the boundaries whose entry no run on a device executed as it reads today,
+    ``foreign`` the documents that speak of no audited file.
     """
 
     documents: tuple[str, ...]
     rows: tuple[EvidenceRow, ...]
     stale: int = 0
     unexercised: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 AuditName = Literal["environment", "backend", "collector"]

@@ -116,6 +116,7 @@ def _evidence(summary: EvidenceSummary) -> dict[str, Any]:
         "rows": [asdict(row) for row in summary.rows],
         "stale": summary.stale,
         "unexercised": list(summary.unexercised),
+        "foreign": list(summary.foreign),
     }
 
 

@@ -256,3 +256,15 @@ def test_moved_lines_keep_a_finding_s_fingerprint(tmp_path: Path) -> None:
     (after,) = audit_text(tmp_path, "# a new first line\n\n" + text).findings
     assert before.place.line != after.place.line
     assert before.fingerprint == after.fingerprint
+
+
+def test_a_decorator_on_many_functions_leads_to_each_of_them(tmp_path: Path) -> None:
+    number = 12
+    lines = ["import functools", "import torch", "", "def scope(fn):", "    @functools.wraps(fn)"]
+    lines += ["    def wrapper(*args, **kwargs):", "        return fn(*args, **kwargs)", "    return wrapper", ""]
+    for index in range(number):
+        lines += ["@scope", f"def part_{index}(x: torch.Tensor) -> float:", "    return x.sum().item()"]
+    lines += ["", "def step(x: torch.Tensor) -> None:", *(f"    part_{index}(x)" for index in range(number))]
+    result = audit_text(tmp_path, "\n".join(lines) + "\n", "step")
+    reads = [number for number, line in enumerate(lines, 1) if "item()" in line]
+    assert codes(result) == [(number, "CAP101") for number in reads]

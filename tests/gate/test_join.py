@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from capaudit.audit import AuditOptions, audit
+from capaudit.audit.configuration import Configuration
 from capaudit.evidence import Evidence
 from capaudit.model import EvidenceVerdict, Result
 from tests.gate.evidence import event, ran, run
@@ -153,6 +154,27 @@ def test_an_operation_that_may_have_been_skipped_is_not_refuted(tmp_path: Path) 
 )
 def test_silence_of_a_run_that_would_not_have_spoken_refutes_nothing(tmp_path: Path, document: Evidence) -> None:
     assert set(verdicts(audited(tmp_path, document)).values()) == {"not-exercised"}
+
+
+def test_a_run_of_other_libraries_than_the_audit_judges_by_refutes_nothing(tmp_path: Path) -> None:
+    document = run(sources=ran(ENV), verdict="clean")  # torch 2.11.0
+    for version, said in (
+        ("2.11", "refuted"),
+        ("2.11.0", "refuted"),
+        ("2.1", "not-exercised"),
+        ("2.14", "not-exercised"),
+    ):
+        configuration = Configuration(versions={"torch": version})
+        found = verdicts(audited(tmp_path, document, configuration=configuration))
+        assert found["torch.nonzero(self.x)"] == said, version
+
+
+def test_evidence_of_another_project_is_called_foreign(tmp_path: Path) -> None:
+    other = run(sources=ran(ENV, root="elsewhere", file="another.py"))
+    result = audited(tmp_path, other, run(sources=ran(ENV)))
+    assert result.evidence is not None
+    assert result.evidence.foreign == ("run-0.json",)
+    assert result.evidence.unexercised == ()
 
 
 def test_a_trace_does_not_speak_of_frozen_host_state(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ EVIDENCE = closed(
         },
         "stale": NUMBER,
         "unexercised": {"type": "array", "items": TEXT},
+        "foreign": {"type": "array", "items": TEXT},
     }
 )
 SCHEMA = closed(
