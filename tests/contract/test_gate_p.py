@@ -130,6 +130,10 @@ def test_whatever_is_changed_after_registration_voids_the_result(changes: dict[s
     assert "void" in codes(null_arm(changed))
 
 
+def test_a_digest_that_was_written_down_for_something_else_voids_the_result() -> None:
+    assert codes(null_arm(replace(EVIDENCE, registered_sha256="0" * 64))) == {"void"}
+
+
 def test_a_run_that_was_started_under_another_registration_voids_the_result() -> None:
     changed = with_run(EVIDENCE, 4, registration_sha256="0" * 64)
     assert null_arm(changed).verdict == "not reached"

@@ -394,6 +394,28 @@ def test_after_a_fallback_a_new_capture_may_be_made_on_the_cold_path() -> None:
     assert (life.snapshot().enabled, len(life.snapshot().fallback_reasons)) == (True, 1)
 
 
+def test_after_a_failed_replay_the_old_preflight_does_not_count_any_more() -> None:
+    life = ready()
+    life.begin_tick()
+    life.fail("stream_event", rollback=RESTORED)
+    with pytest.raises(IllegalTransitionError, match="no preflight"):
+        life.begin_capture()
+
+
+def test_a_second_capture_that_fails_ends_the_fallback_and_has_to_be_fallen_back_from_again() -> None:
+    life = ready()
+    life.invalidate("view")
+    life.fall_back()
+    life.preflighted(supported())
+    life.begin_capture()
+    life.capture_failed("out of memory")
+    assert life.state == "invalidated"
+    with pytest.raises(InvalidatedError):
+        life.begin_tick()
+    life.fall_back()
+    assert len(life.snapshot().fallback_reasons) == 2
+
+
 def test_a_refused_preflight_does_not_stop_a_fallback_that_runs() -> None:
     life = ready()
     life.invalidate("view")

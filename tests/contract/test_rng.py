@@ -121,6 +121,14 @@ def test_a_rollback_restores_the_whole_state_and_the_next_draws_equal_eager_ones
     assert eager(ledger, generator, ("a", "b")) == eager(other, twin, ("a", "b"))
 
 
+def test_a_rollback_behind_a_replay_takes_its_draws_back() -> None:
+    ledger = RngLedger(Generator(), device="cpu", order=("a", "b"))
+    before = ledger.begin_tick()
+    assert ledger.replayed().draw_version == 2
+    assert ledger.rollback(before).restored
+    assert ledger.evidence().draw_version == 0
+
+
 def test_a_generator_that_does_not_take_its_state_back_is_not_restored() -> None:
     class Stubborn(Generator):
         def set_state(self, state: bytes) -> None:
