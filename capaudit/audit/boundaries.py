@@ -193,6 +193,8 @@ def _marked(program: Program, names: Names, capture: CaptureKind | None) -> list
                             label = str(keyword.value.value)
                         if keyword.arg in _BEYOND_ONE and isinstance(keyword.value, ast.Constant):
                             beyond[keyword.arg] = keyword.value.value
+                        if keyword.arg in ("inputs", "outputs"):
+                            beyond[keyword.arg] = _texts(keyword.value)
             if origin:
                 entry = _make_entry(function, function.cls, kind, origin, label)
                 entries.append(replace(entry, boundary=_bounded(entry.boundary, beyond)))
@@ -205,6 +207,12 @@ _BEYOND_ONE = ("k", "action-sequence", "action_sequence", "speculative")
 
 def _literal(text: str) -> object:
     return {"true": True, "false": False}.get(text.lower(), int(text) if text.isascii() and text.isdigit() else text)
+
+
+def _texts(node: ast.expr) -> tuple[str, ...]:
+    """The names of a literal tuple or list; a name that is computed is left out."""
+    items = node.elts if isinstance(node, ast.Tuple | ast.List) else []
+    return tuple(item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str))
 
 
 def _bounded(boundary: Boundary, beyond: dict[str, object]) -> Boundary:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from capaudit.audit import AuditOptions, audit
+from capaudit.audit import AuditOptions, audit, find_boundaries
 from capaudit.audit.configuration import load_configuration
 from capaudit.model import BoundaryRefusedError, ConfigurationError, StaticAudit
 
@@ -148,6 +148,15 @@ def test_a_comment_refuses_more_than_one_step_before_the_analysis(
     with pytest.raises(BoundaryRefusedError) as caught:
         audits(tmp_path)
     assert caught.value.place == "robots/env.py:12"
+
+
+def test_what_a_decorator_says_crosses_the_boundary_is_read_without_running_it(tmp_path: Path) -> None:
+    (tmp_path / "env.py").write_text(
+        "import capaudit\n\n\nclass Env:\n"
+        "    @capaudit.boundary(inputs=('action',), outputs=['reward', 'done'])\n    def step(self):\n        pass\n"
+    )
+    boundary = find_boundaries(AuditOptions(paths=(tmp_path,), working_directory=tmp_path))[0]
+    assert (boundary.inputs, boundary.outputs) == (("action",), ("reward", "done"))
 
 
 @pytest.mark.parametrize("argument", ["k=2", "action_sequence=True", "speculative=True"])
