@@ -47,7 +47,8 @@ from capaudit.audit.values import (
 )
 
 if TYPE_CHECKING:
-    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.arguments import Arguments
+    from capaudit.audit.frame import Frame
 
 
 def special_form(frame: Frame, node: ast.Call) -> Value | None:
@@ -105,13 +106,13 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
         if kind == "str":
             return _string_method(frame, method, arguments, node)
         if path == "object.__setattr__" and len(arguments.positional) == 2:
-            from capaudit.audit.frame import Arguments as Made
+            from capaudit.audit.arguments import Arguments as Made
 
             return _plain_setattr(frame, Made([(receiver,), *arguments.positional]), node)
         if path in ("object.__init__", "object.__setattr__", "object.__post_init__"):
             return none
         if isinstance(receiver, Instance) and path == "typing.NamedTuple._replace":
-            from capaudit.audit.frame import Arguments as Made
+            from capaudit.audit.arguments import Arguments as Made
 
             return _replace(frame, Made([(receiver,)], dict(arguments.keywords)), node)
         if isinstance(receiver, Instance) and path.startswith(("torch.nn.Module.", "torch.nn.modules.module.Module.")):
@@ -341,7 +342,7 @@ def _dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 
 
 def _default_dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     made = _dict(frame, Made(arguments.positional[1:], arguments.keywords), node)
     factory = _first(arguments)
@@ -371,7 +372,7 @@ def _zip(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 
 def _map(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import expressions
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     if len(arguments.positional) < 2:
         return sequence("iterator", unknown)
@@ -383,7 +384,7 @@ def _map(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 
 def _filter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import expressions, guards
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     if len(arguments.positional) < 2:
         return sequence("iterator", unknown)
@@ -477,7 +478,7 @@ def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None
     found = join_all(values)
     key = arguments.keywords.get("key", NOTHING)
     if key and key != none and found:
-        from capaudit.audit.frame import Arguments as Made
+        from capaudit.audit.arguments import Arguments as Made
 
         compared = frame.call(key, Made([found]), node)
         hazards.host_read(frame, compared, node, "min and max ask which key is smaller", node, "python.max")
@@ -499,7 +500,7 @@ def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None
 
 
 def _sorted(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     item = _iterated(frame, arguments, node)
     key = arguments.keywords.get("key", NOTHING)
@@ -540,7 +541,7 @@ def _wraps(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 
 def _reduce(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import expressions
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     if len(arguments.positional) < 2:
         return unknown
@@ -651,7 +652,7 @@ def _module_method(frame: Frame, receiver: Instance, name: str, arguments: Argum
 
 def _autograd_apply(frame: Frame, receiver: Instance | ClassRef, arguments: Arguments, node: ast.expr) -> Value | None:
     from capaudit.audit import calls
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     method = frame.machine.names.method(receiver.cls, "forward")
     if method is None:

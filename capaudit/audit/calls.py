@@ -9,6 +9,7 @@ from capaudit.audit import (
     attributes,
     builtin_calls,
     conditions,
+    expressions,
     hazards,
     hints,
     instances,
@@ -17,6 +18,7 @@ from capaudit.audit import (
     setup,
     stores,
 )
+from capaudit.audit.arguments import Arguments
 from capaudit.audit.contexts import Context
 from capaudit.audit.names import External
 from capaudit.audit.values import (
@@ -60,16 +62,13 @@ from capaudit.program import BodyFacts, ClassInfo, FunctionInfo, Module, body_fa
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
-    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.frame import Frame
     from capaudit.audit.machine import Machine
 
 
 def arguments_of(frame: Frame, node: ast.Call) -> Arguments:
     """Evaluate a call's arguments in order."""
-    from capaudit.audit.frame import Arguments
-
     result = Arguments()
-    from capaudit.audit import expressions
 
     for argument in node.args:
         if isinstance(argument, ast.Starred):
@@ -241,9 +240,8 @@ def _call_atom(frame: Frame, atom: Atom, arguments: Arguments, node: ast.expr) -
 
 
 def call_partial(frame: Frame, atom: Partial, arguments: Arguments, node: ast.expr) -> Value:
-    from capaudit.audit.frame import Arguments as Made
 
-    merged = Made(
+    merged = Arguments(
         [*atom.arguments, *arguments.positional],
         {**dict(atom.keywords), **arguments.keywords},
         arguments.star,
@@ -280,10 +278,9 @@ def call_function(
     closure: Context | None = None,
 ) -> Value:
     """Call a function of the program and return its value."""
-    from capaudit.audit.frame import Arguments as Made
 
     machine = frame.machine
-    given = Made(list(arguments)) if isinstance(arguments, list) else arguments
+    given = Arguments(list(arguments)) if isinstance(arguments, list) else arguments
     owned = machine.owned.get(info)
     if owned is not None and frame.tick:
         ownership, reason = owned
@@ -356,7 +353,6 @@ def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr
         for candidate in [cls, *machine.names.subclasses(cls)][:24]:
             result = join(result, construct(frame, class_ref(candidate), arguments, node))
         return result
-    from capaudit.audit import expressions
 
     site = (*expressions.site(frame, node), frame.context.receiver if not frame.tick else None)
     made = instance(cls, site[:3], frame.tick)
@@ -511,10 +507,9 @@ def nested_function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) 
         applied = frame.evaluate(decorator)
         if dotted_text(target).rpartition(".")[2] in _TRANSPARENT:
             continue
-        from capaudit.audit.frame import Arguments as Made
 
         if any(isinstance(a, (Function, ClassRef)) for a in applied):
-            outcome = frame.call(applied, Made([value]), decorator)
+            outcome = frame.call(applied, Arguments([value]), decorator)
             kept = tuple(a for a in outcome if isinstance(a, (Function, Instance, Partial, Returns, Object)))
             value = kept or value
     return value
@@ -603,7 +598,6 @@ def call_dunder(frame: Frame, atom: Instance, name: str, arguments: list[Value],
 
 
 def iterate_instance(frame: Frame, atom: Instance, node: ast.AST) -> Value:
-    from capaudit.audit import expressions
 
     found = call_dunder(frame, atom, "__iter__", [], node)
     if found is not None:
@@ -696,10 +690,9 @@ def detached_value(
 
 
 def detached_call(machine: Machine, module: Module, decorator: ast.expr, value: Value) -> Value:
-    from capaudit.audit.frame import Arguments as Made
 
     frame = parameters.detached_frame(machine, module, None)
-    return frame.call(frame.evaluate(decorator), Made([value]), decorator)
+    return frame.call(frame.evaluate(decorator), Arguments([value]), decorator)
 
 
 def detached_name(frame: Frame, name: str) -> Value:

@@ -28,7 +28,8 @@ from capaudit.audit.values import (
 from capaudit.model import Confidence
 
 if TYPE_CHECKING:
-    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.arguments import Arguments
+    from capaudit.audit.frame import Frame
 
 _REORDERING = {
     "append",

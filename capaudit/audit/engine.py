@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capaudit.audit import calls, parameters
+from capaudit.audit.arguments import Arguments
 from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions, stray_comments
 from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
-from capaudit.audit.frame import Arguments, Frame, run_context
+from capaudit.audit.frame import Frame, run_context
 from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names

@@ -47,14 +47,14 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     """Return the abstract value of an expression, recording what it runs."""
     if frame.env is None:
         return NOTHING
-    handler = _EXPRESSIONS.get(type(node))
+    handler = HANDLERS.get(type(node))
     return handler(frame, node) if handler is not None else unknown
 
 
 @contextmanager
 def observed(note: Callable[[ast.expr, Value], None]) -> Iterator[None]:
     """Report every value that an expression gets meanwhile; costs nothing outside."""
-    saved = dict(_EXPRESSIONS)
+    saved = dict(HANDLERS)
 
     def observing(handler: Any) -> Any:
         def evaluated(frame: Frame, node: ast.expr) -> Value:
@@ -65,10 +65,10 @@ def observed(note: Callable[[ast.expr, Value], None]) -> Iterator[None]:
         return evaluated
 
     try:
-        _EXPRESSIONS.update({kind: observing(handler) for kind, handler in saved.items()})
+        HANDLERS.update({kind: observing(handler) for kind, handler in saved.items()})
         yield
     finally:
-        _EXPRESSIONS.update(saved)
+        HANDLERS.update(saved)
 
 
 def quietly(frame: Frame, node: ast.expr) -> Value:
@@ -114,14 +114,18 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
 
 def dotted_key(node: ast.expr) -> str | None:
     """The environment key of an attribute chain on a plain name (``self.x.y``), which narrowing uses."""
+    try:
+        return node.dotted_key  # type: ignore[attr-defined,no-any-return]  # kept at the node: asked for many times
+    except AttributeError:
+        pass
     parts: list[str] = []
     current = node
     while isinstance(current, ast.Attribute):
         parts.append(current.attr)
         current = current.value
-    if isinstance(current, ast.Name) and parts:
-        return ".".join([current.id, *reversed(parts)])
-    return None
+    key = ".".join([current.id, *reversed(parts)]) if isinstance(current, ast.Name) and parts else None
+    node.dotted_key = key  # type: ignore[attr-defined]
+    return key
 
 
 def _tuple(frame: Frame, node: ast.Tuple) -> Value:
@@ -413,7 +417,7 @@ def _yield_from(frame: Frame, node: ast.YieldFrom) -> Value:
     return none
 
 
-_EXPRESSIONS: dict[type[ast.expr], Any] = {
+HANDLERS: dict[type[ast.expr], Callable[[Frame, Any], Value]] = {
     ast.Constant: _constant,
     ast.Name: _name,
     ast.Attribute: _attribute,

@@ -7,10 +7,10 @@ loops until the environment rests, and code that can only end in a ``raise`` cou
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from typing import Any
 
 from capaudit.audit import assignments, attributes, branching, calls, expressions, guards, hints, regions, stores
+from capaudit.audit.arguments import Arguments
 from capaudit.audit.contexts import Cell, Context, OperationRecord, StreamEvent
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import (
@@ -34,21 +34,6 @@ from capaudit.program.symbols import dotted_text
 
 Environment = dict[str, Value]
 _LOOP_ROUNDS = 4
-
-
-@dataclass(slots=True)
-class Arguments:
-    """The arguments of one call. ``star``/``keyword_star`` join what unknown ``*``/``**`` operands may supply."""
-
-    positional: list[Value] = field(default_factory=list)
-    keywords: dict[str, Value] = field(default_factory=dict)
-    star: Value = NOTHING
-    keyword_star: Value = NOTHING
-    nodes: list[ast.expr] = field(default_factory=list)
-    keyword_nodes: dict[str, ast.expr] = field(default_factory=dict)
-
-    def values(self) -> list[Value]:
-        return [*self.positional, *self.keywords.values(), *(v for v in (self.star, self.keyword_star) if v)]
 
 
 class Frame:
@@ -150,7 +135,11 @@ class Frame:
     # -- evaluation -----------------------------------------------------------------------------------
 
     def evaluate(self, node: ast.expr) -> Value:
-        return expressions.evaluate(self, node)
+        """Return the abstract value of an expression, recording what it runs."""
+        if self.env is None:
+            return NOTHING
+        handler = expressions.HANDLERS.get(type(node))
+        return handler(self, node) if handler is not None else unknown
 
     def call(self, callee: Value, arguments: Arguments, node: ast.Call | ast.expr) -> Value:
         return calls.call_value(self, callee, arguments, node)

@@ -323,6 +323,8 @@ def _index_match(frame: Frame, parts: list[list[Component]], words: tuple[tuple[
         if negated:
             best = Match(2 - best)
         result = min(result, best)
+        if result is Match.NO:
+            break
     return result
 
 
@@ -376,6 +378,8 @@ def _case_match(frame: Frame, case: Case, target: Tensor, parts: list[list[Compo
         else:
             found = conditions.value_match(frame, value, words)
         result = min(result, found)
+        if result is Match.NO:
+            break
     return result
 
 

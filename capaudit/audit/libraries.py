@@ -29,7 +29,8 @@ from capaudit.knowledge import Case, Operation
 from capaudit.model import Confidence, OwnershipClass
 
 if TYPE_CHECKING:
-    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.arguments import Arguments
+    from capaudit.audit.frame import Frame
 
 EXCEPTIONS = frozenset(name for name in dir(__import__("builtins")) if name.endswith(("Error", "Exception", "Warning")))
 

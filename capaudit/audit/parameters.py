@@ -29,7 +29,8 @@ from capaudit.audit.values import (
 from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 
 if TYPE_CHECKING:
-    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.arguments import Arguments
+    from capaudit.audit.frame import Frame
     from capaudit.audit.machine import Machine
 
 

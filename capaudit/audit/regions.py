@@ -28,8 +28,9 @@ from capaudit.model import Confidence
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
+    from capaudit.audit.arguments import Arguments
     from capaudit.audit.contexts import Context
-    from capaudit.audit.frame import Arguments, Frame
+    from capaudit.audit.frame import Frame
 
 
 def loop_count(frame: Frame, node: ast.expr, iterated: Value) -> int | None:
@@ -231,7 +232,7 @@ def _stream_method(frame: Frame, name: str, receiver: Atom, argument: Value, nod
 
 
 def _conditional_bodies(frame: Frame, arguments: Arguments, node: ast.expr) -> None:
-    from capaudit.audit.frame import Arguments as Made
+    from capaudit.audit.arguments import Arguments as Made
 
     mode = frame.mode
     frame.mode = mode | {"conditional-body"}

@@ -306,10 +306,14 @@ def tensor(
 
 def like(base: Tensor, **changes: Any) -> Tensor:
     """Return ``base`` with some fields changed."""
-    fields = {name: getattr(base, name) for name in Tensor.fields}
-    fields.update(changes)
-    result: Tensor = _intern(Tensor, *fields.values())
+    parts = list(base.key)
+    for name, part in changes.items():
+        parts[_TENSOR_PARTS[name]] = part
+    result: Tensor = _intern(*parts)
     return result
+
+
+_TENSOR_PARTS = {name: place for place, name in enumerate(Tensor.fields, start=1)}
 
 
 def array(element: str | None = None) -> Value:

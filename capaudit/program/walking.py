@@ -67,11 +67,11 @@ def body_facts(function: FunctionInfo) -> BodyFacts:
             binds = True
         elif isinstance(node, _DEFINITIONS) and node is not function.node:
             nests = True
-    return BodyFacts(_yields(function.node), nests, binds, frozenset(calls))
+    return BodyFacts(_yields(function.node, function.module.source), nests, binds, frozenset(calls))
 
 
-def _yields(root: ast.AST) -> bool:
-    if isinstance(root, ast.Lambda):
+def _yields(root: ast.AST, source: str) -> bool:
+    if isinstance(root, ast.Lambda) or (source and "yield" not in source):
         return False
     stack: list[ast.AST] = list(getattr(root, "body", ()))
     while stack:

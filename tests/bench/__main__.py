@@ -1,0 +1,138 @@
+"""Time the audit and its peers over the pinned packages; print a table and write figures and a plot.
+
+    python -m tests.bench                     # what lies in the ecosystem's cache (see tests.ecosystem.fetch)
+    python -m tests.bench --tools VENV        # and the other programs that are installed there
+    python -m tests.bench --extra torch=DIR   # one more tree, audited by discovery
+
+Processor seconds are of the whole process tree; compare ratios within one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from ..ecosystem.fetch import cache_folder, missing
+from ..ecosystem.packages import PACKAGES
+from . import commands
+from .commands import Corpus
+from .plot import svg
+from .timing import Cost, measure
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def main() -> None:
+    """Measure, print a Markdown table, and write ``results.json`` and ``cost.svg`` beside this file."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3, help="runs per figure, of which the median counts")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds of wall time after which a run is cut off")
+    parser.add_argument("--tools", type=Path, help="virtual environment with mypy, flake8, semgrep, torchfix, fixit")
+    parser.add_argument("--peers-on", default="mjlab", help="corpus that the other programs read as well")
+    parser.add_argument("--extra", action="append", default=[], metavar="NAME=FOLDER", help="one more corpus")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only these corpora")
+    parser.add_argument("--output", type=Path, default=HERE, help="folder for results.json and cost.svg")
+    arguments = parser.parse_args()
+    corpora = [c for c in _corpora(arguments.extra) if not arguments.only or c.name in arguments.only]
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for corpus in corpora:
+            lines, files = corpus.lines, len(corpus.files)
+            for what, cost in _figures(corpus, Path(folder), arguments):
+                rows.append({"corpus": corpus.name, "lines": lines, "files": files, "what": what, **asdict(cost)})
+                print(f"{corpus.name:12} {what:24} {_shown(cost)}", flush=True)
+    result = {"date": time.strftime("%Y-%m-%d"), "processors": os.cpu_count(), "rows": rows}
+    (arguments.output / "results.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (arguments.output / "cost.svg").write_text(_plot(rows), encoding="utf-8")
+    print()
+    print(table(rows))
+
+
+def _corpora(extra: list[str]) -> list[Corpus]:
+    cache = cache_folder()
+    found = []
+    for package in PACKAGES:
+        if not missing(cache, package):
+            entries = next(iter(package.entries.values()), ())
+            roots = tuple(cache / root for root in package.roots)
+            found.append(Corpus(package.name, cache / package.base, roots, entries))
+    for text in extra:
+        name, _, folder = text.partition("=")
+        place = Path(folder).resolve()
+        found.append(Corpus(name, place.parent, (place,), ()))
+    return sorted(found, key=lambda corpus: corpus.lines)
+
+
+def _figures(corpus: Corpus, folder: Path, arguments: argparse.Namespace) -> list[tuple[str, Cost]]:
+    cache = folder / f"cache-{corpus.name}"
+    environment = {"PYTHONPATH": str(ROOT), "CAPAUDIT_CACHE_DIR": str(cache), "PYTHONHASHSEED": "0"}
+    figures: list[tuple[str, Cost]] = []
+
+    def figure(what: str, command: list[str], before: object = None, runs: int = arguments.runs) -> None:
+        prepare = before if callable(before) else lambda: None
+        figures.append((what, measure(command, corpus.base, environment, runs, arguments.limit, prepare)))
+
+    figure("bare ast.parse", commands.parse(corpus))
+    command = commands.check(corpus, "--output", "json")
+    figure("check, empty cache", command, lambda: shutil.rmtree(cache, ignore_errors=True))
+    if figures[-1][1].ended:
+        figure("check, nothing changed", command)
+        figure("check, one changed file", *_changed(corpus, folder))
+    if arguments.tools is not None and corpus.name == arguments.peers_on:
+        for name, peer in commands.peers(arguments.tools, folder).items():
+            figure(name, peer(corpus))
+    return figures
+
+
+def _changed(corpus: Corpus, folder: Path) -> tuple[list[str], object]:
+    """A check of a copy, one file of which gets another comment before each run."""
+    copy = folder / f"copy-{corpus.name}"
+    roots = []
+    for root in corpus.roots:
+        shutil.copytree(root, copy / root.name)
+        roots.append(copy / root.name)
+    copied = Corpus(corpus.name, copy, tuple(roots), corpus.entries)
+    file = max(copied.files, key=lambda file: (file.stat().st_size < 20_000, file.stat().st_size))
+
+    def edit() -> None:
+        file.write_text(f"{file.read_text(encoding='utf-8')}\n# {time.time_ns()}\n", encoding="utf-8")
+
+    return commands.check(copied, "--output", "json"), edit
+
+
+def _shown(cost: Cost) -> str:
+    return f"{cost.cpu:8.2f} s cpu {cost.wall:8.2f} s wall" if cost.ended else f"cut off after {cost.wall:.0f} s"
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """Return the figures as a Markdown table: a row per corpus or program, processor seconds."""
+    lines = ["| corpus | lines | program | CPU seconds | against ast.parse |", "|---|--:|---|--:|--:|"]
+    bare: dict[object, float] = {}
+    for row in rows:
+        cpu = float(str(row["cpu"]))
+        if row["what"] == "bare ast.parse":
+            bare[row["corpus"]] = cpu
+        shown = f"{cpu:.2f}" if row["ended"] else f"> {cpu:.0f}"
+        ratio = f"{cpu / bare[row['corpus']]:.1f}" if row["corpus"] in bare else ""
+        lines.append(f"| {row['corpus']} | {row['lines']:,} | {row['what']} | {shown} | {ratio} |")
+    return "\n".join(lines)
+
+
+def _plot(rows: list[dict[str, object]]) -> str:
+    series: dict[str, list[tuple[float, float, str]]] = {}
+    for row in rows:
+        if str(row["what"]).startswith(("bare", "check")) and row["ended"]:
+            point = (float(str(row["lines"])), max(float(str(row["cpu"])), 0.01), str(row["corpus"]))
+            series.setdefault(str(row["what"]), []).append(point)
+    return svg(series, "Processor seconds against lines of Python")
+
+
+if __name__ == "__main__":
+    main()
