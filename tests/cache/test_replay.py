@@ -286,7 +286,12 @@ def test_an_unchanged_run_imports_no_framework_of_its_own(program: Path, start: 
 
 
 def test_every_option_is_either_repeatable_or_known_not_to_be() -> None:
-    never = {"--statistics", "--no-cache"}
+    never = {
+        *("--statistics", "--no-cache"),  # another output each time; no record wanted
+        *("--fix", "--unsafe-fixes", "--diff", "--add-suppressions"),  # they change or rewrite what they read
+        *("--since", "--stdin-filename"),  # their input comes from Git or from a pipe
+        *("--show-settings", "--show-files"),  # quick as they are
+    }
     options = {name for parameter in check_module.check.params for name in parameter.opts if name.startswith("-")}
     assert options == replay.REPEATABLE["check"] | never, (
         "a new option of check belongs into capaudit/cache/replay.py if its effect depends on the command line and "
