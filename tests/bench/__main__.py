@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -48,11 +49,15 @@ def main() -> None:
             for what, cost in _figures(corpus, Path(folder), arguments):
                 rows.append({"corpus": corpus.name, "lines": lines, "files": files, "what": what, **asdict(cost)})
                 print(f"{corpus.name:12} {what:24} {_shown(cost)}", flush=True)
-    result = {"date": time.strftime("%Y-%m-%d"), "processors": os.cpu_count(), "rows": rows}
-    (arguments.output / "results.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (arguments.output / "cost.svg").write_text(_plot(rows), encoding="utf-8")
+                _save(rows, arguments.output)  # a run of hours that is stopped has still measured something
     print()
     print(table(rows))
+
+
+def _save(rows: list[dict[str, object]], folder: Path) -> None:
+    result = {"date": time.strftime("%Y-%m-%d"), "processors": os.cpu_count(), "rows": rows}
+    (folder / "results.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (folder / "cost.svg").write_text(_plot(rows), encoding="utf-8")
 
 
 def _corpora(extra: list[str]) -> list[Corpus]:
@@ -70,28 +75,26 @@ def _corpora(extra: list[str]) -> list[Corpus]:
     return sorted(found, key=lambda corpus: corpus.lines)
 
 
-def _figures(corpus: Corpus, folder: Path, arguments: argparse.Namespace) -> list[tuple[str, Cost]]:
+def _figures(corpus: Corpus, folder: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, Cost]]:
     cache = folder / f"cache-{corpus.name}"
     environment = {"PYTHONPATH": str(ROOT), "CAPAUDIT_CACHE_DIR": str(cache), "PYTHONHASHSEED": "0"}
-    figures: list[tuple[str, Cost]] = []
 
-    def figure(what: str, command: list[str], before: object = None, runs: int = arguments.runs) -> None:
-        prepare = before if callable(before) else lambda: None
-        figures.append((what, measure(command, corpus.base, environment, runs, arguments.limit, prepare)))
+    def cost(command: list[str], before: Callable[[], None] = lambda: None) -> Cost:
+        return measure(command, corpus.base, environment, arguments.runs, arguments.limit, before)
 
-    figure("bare ast.parse", commands.parse(corpus))
+    yield "bare ast.parse", cost(commands.parse(corpus))
     command = commands.check(corpus, "--output", "json")
-    figure("check, empty cache", command, lambda: shutil.rmtree(cache, ignore_errors=True))
-    if figures[-1][1].ended:
-        figure("check, nothing changed", command)
-        figure("check, one changed file", *_changed(corpus, folder))
+    cold = cost(command, lambda: shutil.rmtree(cache, ignore_errors=True))
+    yield "check, empty cache", cold
+    if cold.ended:
+        yield "check, nothing changed", cost(command)
+        yield "check, one changed file", cost(*_changed(corpus, folder))
     if arguments.tools is not None and corpus.name == arguments.peers_on:
         for name, peer in commands.peers(arguments.tools, folder).items():
-            figure(name, peer(corpus))
-    return figures
+            yield name, cost(peer(corpus))
 
 
-def _changed(corpus: Corpus, folder: Path) -> tuple[list[str], object]:
+def _changed(corpus: Corpus, folder: Path) -> tuple[list[str], Callable[[], None]]:
     """A check of a copy, one file of which gets another comment before each run."""
     copy = folder / f"copy-{corpus.name}"
     roots = []
