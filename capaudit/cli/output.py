@@ -16,6 +16,8 @@ from capaudit.program.writing import replace_file
 _SOURCES: Final = (".py", ".pyi", ".toml", ".ipynb")
 """Endings of files that no report has; a slip of the pen must not cost a program."""
 
+_BASELINE: Final = "capaudit-baseline.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -95,7 +97,6 @@ def _require_writable(target: Target, value: str) -> None:
         raise InputError(
             "the report cannot be written: there is no such folder", place=str(file.parent), remedy="create it first"
         )
-    if exists and file.suffix in _SOURCES:
-        raise InputError(
-            f"{value} would overwrite a source file", place=str(file), remedy="give the report another name"
-        )
+    if exists and (file.suffix in _SOURCES or file.name == _BASELINE):
+        what = "the baseline" if file.name == _BASELINE else "a source file"
+        raise InputError(f"{value} would overwrite {what}", place=str(file), remedy="give the report another name")

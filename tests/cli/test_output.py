@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from capaudit.audit.baseline import DEFAULT_NAME
 from tests.cli.conftest import FakeAudit
 from tests.report.sample import sample
 
@@ -77,6 +78,13 @@ def test_a_hostile_output_is_one_message_before_the_audit_and_damages_nothing(
         ("kept.py", "x = 1\n"),
         ("kept.toml", "[tool]\n"),
     ]
+
+
+def test_a_report_never_replaces_the_baseline(folder: Path, run: Run) -> None:
+    (folder / DEFAULT_NAME).write_text("{}")
+    outcome = run("check", "--isolated", "--output", f"json:{DEFAULT_NAME}")
+    assert (outcome.status, "would overwrite the baseline" in outcome.err) == (2, True)
+    assert (folder / DEFAULT_NAME).read_text() == "{}"
 
 
 def test_two_spellings_of_one_file_are_one_file(folder: Path, run: Run) -> None:
