@@ -71,10 +71,10 @@ def _gate_s(options: GateOptions, output: Path | None) -> int:
     from capaudit.contract.gate_s_evidence import GATE_S_SCHEMA
     from capaudit.probe.gates.gate_s import gather_gate_s
 
-    evidence, noise = gather_gate_s(options, _progress)
+    evidence, spread = gather_gate_s(options, _progress)
     _save(output, dumps(evidence, GATE_S_SCHEMA))
-    for mask, difference in noise.items():
-        click.echo(f"two eager runs under the {mask} mask differ by up to {difference:g}")
+    if spread:
+        click.echo("largest difference from an eager run: " + ", ".join(f"{k} {v:.3g}" for k, v in spread.items()))
     return _verdict(judge_gate_s(evidence))
 
 

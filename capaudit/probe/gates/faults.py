@@ -138,31 +138,30 @@ def _failed_unpublished(bench: Bench) -> FaultObservation:
 
 def _failed_published(bench: Bench) -> FaultObservation:
     collector = bench.started()
-    replays, published = collector.lifecycle.snapshot().replays, collector.ingress.counters.published
+    published = collector.ingress.counters.published
     lost_replay(collector, bench.seed)
     receipt = collector.issue()
     collector.lifecycle.complete(receipt)
     collector.ingress.publish(published, receipt)
     collector.lifecycle.publish()
     during = collector.ingress.counters.published - published
-    return _closed(bench, collector, "replay_failed_published", replays, during)
+    return _closed(bench, collector, "replay_failed_published", during)
 
 
 def _failed_forbidden(bench: Bench) -> FaultObservation:
     collector = bench.started(fallback="forbidden")
-    replays = collector.lifecycle.snapshot().replays
     lost_replay(collector, bench.seed)
-    return _closed(bench, collector, "replay_failed_fallback_forbidden", replays, 0)
+    return _closed(bench, collector, "replay_failed_fallback_forbidden", 0)
 
 
-def _closed(
-    bench: Bench, collector: ReferenceCollector, fault: Fault, replays: int, published: int
-) -> FaultObservation:
+def _closed(bench: Bench, collector: ReferenceCollector, fault: Fault, published: int) -> FaultObservation:
     rollback = rolled_back(collector)
     outcome, reason = "unnoticed", "execution went on"
+    replays = 0
     try:
         collector.lifecycle.fail("stream_event", "the completion event was lost", rollback=rollback)
     except FailClosedError as error:
+        replays = collector.lifecycle.snapshot().replays
         outcome, reason = _stays_closed(collector), error.message
     snapshot = collector.lifecycle.snapshot()
     return _observation(

@@ -39,9 +39,8 @@ MODE_RULES = {
     "graph": "the whole tick is one graph; per tick one replay, one receipt, no host read",
     "eager_sync": "physics step, reset and forward are graphs; managers wait 15 times a tick, 15 more on a reset",
     "eager_graph_physics": "physics step, reset and forward are graphs; managers are eager and read nothing back",
-    "eager": "every kernel of physics and managers is launched by the host; managers read nothing back",
 }
-BASELINES = ("eager_sync", "eager_graph_physics", "eager")
+BASELINES = ("eager_sync", "eager_graph_physics")
 DECISIVE = ("eager_sync",)
 """The decision record measures against a collector whose simulator owns its graphs and whose managers wait."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import cast
@@ -38,7 +39,7 @@ class GateOptions:
 def gather_gate_s(
     options: GateOptions, progress: Progress = lambda text: None
 ) -> tuple[GateSEvidence, Mapping[str, float]]:
-    """Run the arms and return the evidence, with how much two eager runs of the null arm differ by mask.
+    """Run the arms side by side and return the evidence, with how far eager and captured runs of the null arm spread.
 
     An arm that could not be run says why in the evidence. Raises NoDeviceError without a CUDA device.
     """
@@ -46,20 +47,21 @@ def gather_gate_s(
     audited = audit_tick()
     parts: list[GateSEvidence] = []
     missing: list[ArmRun] = []
-    noise: dict[str, float] = {}
-    for arm in ARMS:
-        progress(f"gate S: {arm} arm")
-        if arm not in options.arms:
-            missing.append(ArmRun(arm, "not_run", "the arm was not asked for", {}))
-            continue
-        document, reason = _run_arm(arm, options, date, head, None)
-        if document is None:
-            missing.append(ArmRun(arm, "not_run", reason, {}))
-            continue
-        parts.append(_evidence(document))
-        if arm == "null":
-            noise = cast("dict[str, float]", document["noise"])
-    return _together(parts, missing, audited, options, date, head), noise
+    spread: dict[str, float] = {}
+
+    def run(arm: Arm) -> tuple[JsonObject | None, str]:
+        return _run_arm(arm, options, date, head, None) if arm in options.arms else (None, "the arm was not asked for")
+
+    with ThreadPoolExecutor(max_workers=len(ARMS)) as pool:
+        for arm, (document, reason) in zip(ARMS, pool.map(run, ARMS), strict=True):
+            progress(f"gate S: {arm} arm {'ran' if document is not None else f'did not run: {reason}'}")
+            if document is None:
+                missing.append(ArmRun(arm, "not_run", reason, {}))
+                continue
+            parts.append(_evidence(document))
+            if arm == "null":
+                spread = cast("dict[str, float]", document["spread"])
+    return _together(parts, missing, audited, options, date, head), spread
 
 
 def gather_control(control: Control, options: GateOptions, audited: Audited) -> tuple[GateSEvidence, str]:

@@ -21,7 +21,7 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
     """Handle one payload: ``arm``, ``robot``, ``worlds``, ``device``, ``seed``, ``date``, ``head``, ``control``
     (a hazard or nothing), ``faults`` (whether to plant them).
 
-    Returns the arm's part of the evidence as a whole document, without audits, and how much two eager runs differ.
+    Returns the arm's part of the evidence as a whole document, without audits, and how far runs spread.
     """
     device = str(payload["device"])
     if device != "cpu":
@@ -29,23 +29,24 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
     from capaudit.probe.gates.faults import Bench, plant_all
     from capaudit.probe.gates.fields import GROUPS, TOLERANCES
     from capaudit.probe.gates.machine import gpu_uuid, software
-    from capaudit.probe.gates.plan import mask_rows
-    from capaudit.probe.gates.trajectories import noise_of, observe, order_of, run_trajectory
+    from capaudit.probe.gates.plan import airborne, mask_rows
+    from capaudit.probe.gates.trajectories import observe, order_of, run_trajectory, spread_of
     from capaudit.probe.targets.collector.collector import ReferenceCollector
-    from capaudit.probe.targets.collector.plant import load_plant
+    from capaudit.probe.targets.collector.plant import Plant, load_plant
     from capaudit.probe.targets.collector.tick import CollectorTick
     from capaudit.probe.targets.controls import control, control_class
 
     arm = cast(Arm, payload["arm"])
     worlds, seed = int(cast(int, payload["worlds"])), int(cast(int, payload["seed"]))
-    plant = load_plant(str(payload["robot"]))
+    grounded = load_plant(str(payload["robot"]))
+    plant = airborne(grounded)
     chosen = control(str(payload["control"])) if payload.get("control") else None
     make = CollectorTick if chosen is None else control_class(chosen)
     head = str(payload["head"])
 
-    def build(mode: Mode, fallback: Fallback = "eager") -> ReferenceCollector:
+    def build(mode: Mode, fallback: Fallback = "eager", where: Plant = plant) -> ReferenceCollector:
         return ReferenceCollector(
-            plant,
+            where,
             worlds=worlds,
             device=device,
             seed=seed,
@@ -55,8 +56,8 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
             kind="shared" if chosen is None else chosen.capture,
         )
 
-    def build_for(trajectory: Trajectory) -> ReferenceCollector:
-        collector = build("eager" if trajectory == "eager" else "graph")
+    def build_for(trajectory: Trajectory, where: Plant = plant) -> ReferenceCollector:
+        collector = build("eager" if trajectory == "eager" else "graph", "eager", where)
         collector.prepare(record=trajectory == "graph")
         return collector
 
@@ -75,9 +76,12 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
         orderings.append(order_of(arm, ran))
         manifests[name] = ran.collector.manifest(gpu_uuid=uuid, software=versions, git_head=head)
         ran.ticks = ran.ticks if ran is reference else []
-    noise = noise_of(build_for, reference, seed)
+    spread: dict[str, float] = {}
     faults = []
     if payload.get("faults", True):
+        progress("spread on the ground")
+        spread |= {f"ground_{key}": value for key, value in spread_of(lambda t: build_for(t, grounded), seed).items()}
+        spread |= {f"air_{key}": value for key, value in spread_of(build_for, seed, reference).items()}
         bench = Bench(arm, build, seed, uuid, versions, head)
         faults = list(plant_all(bench, progress))
         assert len(faults) == len(FAULTS)
@@ -86,7 +90,7 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
         date=str(payload["date"]),
         git_head=head,
         workload=Workload(
-            name=f"reference-collector/{plant.name}" + ("" if chosen is None else f"/{chosen.hazard}"),
+            name=f"reference-collector/{plant.name}/airborne" + ("" if chosen is None else f"/{chosen.hazard}"),
             worlds=worlds,
             groups=GROUPS,
             mask_rows=mask_rows(worlds),
@@ -98,7 +102,7 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
         orderings=tuple(orderings),
         audits=(),
     )
-    return {"evidence": to_document(evidence, GATE_S_SCHEMA), "noise": cast(JsonObject, dict(noise))}
+    return {"evidence": to_document(evidence, GATE_S_SCHEMA), "spread": cast(JsonObject, spread)}
 
 
 def progress(text: str) -> None:

@@ -8,6 +8,7 @@ Everything else (actions, commands, counters, generators, ingress, previous obse
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 
 from capaudit.contract.gate_s_evidence import Observation, OrderingObservation
-from capaudit.contract.gate_words import MASKS, Arm, Mask, Trajectory
+from capaudit.contract.gate_words import MASKS, TRAJECTORIES, Arm, Trajectory
 from capaudit.probe.gates.fields import FieldKey, final_observation_in_place, read_fields
 from capaudit.probe.gates.plan import WARMUP_TICKS, PlannedTick, mask_rows, planned_ticks, set_inputs
 from capaudit.probe.targets.collector import state
@@ -144,11 +145,16 @@ def order_of(arm: Arm, ran: Ran) -> OrderingObservation:
     )
 
 
-def noise_of(build: Build, reference: Ran, seed: int) -> dict[Mask, float]:
-    """Return how far two eager runs differ from the same physics, at most, over all fields with a tolerance."""
-    again = build("eager")
-    ran = run_trajectory(again, "eager", seed, reference)
-    found: dict[Mask, float] = {}
-    for item in observe("null", ran, reference, seed):
-        found[item.mask] = max(found.get(item.mask, 0.0), item.difference or 0.0)
-    return found
+def spread_of(build: Build, seed: int, reference: Ran | None = None) -> dict[str, float]:
+    """Return by trajectory and mask how far an eager and a captured run differ from an eager one, at most.
+
+    This is what a comparison cannot see below: the eager run is repeated from the same physics.
+    """
+    reference = reference or run_trajectory(build("eager"), "eager", seed)
+    found: dict[str, float] = {}
+    for trajectory in TRAJECTORIES[:2]:
+        ran = run_trajectory(build(trajectory), trajectory, seed, reference)
+        for item in observe("null", ran, reference, seed):
+            key = f"{trajectory}_{item.mask}"
+            found[key] = max(found.get(key, 0.0), math.inf if item.difference is None else item.difference)
+    return {key: value if math.isfinite(value) else -1.0 for key, value in found.items()}

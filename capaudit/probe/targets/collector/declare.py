@@ -54,7 +54,7 @@ _NAMES: tuple[tuple[str, str, Role], ...] = (
     ("ingress.row", "row", "ingress"),
     ("ingress.row_flags", "row_flags", "ingress"),
     ("ingress.slot", "slot", "ingress"),
-    ("ingress.published", "published", "ingress"),
+    ("receipt", "published", "evidence"),
     ("rng.reset_draws", "reset_draws", "evidence"),
 )
 
@@ -69,6 +69,7 @@ def describe_carriers(tick: CollectorTick) -> tuple[Carrier, ...]:
     for view in ("position", "velocity", "control", "reset_mask"):
         tensor = getattr(tick.simulation, view)
         found.append(describe(f"physics.{view}", tensor, owner="CollectorTick.simulation", role="output", drift="view"))
+    found.append(describe("rng_state", tick.random_state, owner="CollectorTick", role="evidence"))
     columns = transition_columns(tick.joints)
     for slot in range(INGRESS_DEPTH):
         for name, (begin, end) in columns.items():
@@ -105,6 +106,7 @@ def declare_candidate(runner: TickRunner, *, requested: bool) -> Candidate:
         groups=groups,
         components=len(REWARDS),
         verdicts={"finite": (1,)},
+        rng_state_bytes=tick.random_state.numel(),
     )
     capabilities = Capabilities(
         contract_version=1,

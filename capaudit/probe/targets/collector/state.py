@@ -54,5 +54,6 @@ def restore(tick: CollectorTick, snapshot: Snapshot) -> None:
 
 def random_state(tick: CollectorTick) -> torch.Tensor:
     """Return the position of every generator as one CPU tensor of bytes: Torch's, then the worlds' draw counters."""
+    tick.random_state.copy_(tick.generator.get_state())
     counters = tick.carriers.reset_draws.detach().cpu().contiguous().view(torch.uint8)
-    return torch.cat((tick.generator.get_state().view(torch.uint8), counters))
+    return torch.cat((tick.random_state, counters))

@@ -40,6 +40,8 @@ class CollectorTick:
         self.publication = Publication(self.carriers)
         self.generator = torch.Generator(device=device)
         self.generator.manual_seed(seed)
+        # Evidence on the CPU: where the generator stood when somebody last asked.
+        self.random_state = self.generator.get_state()
         self.offset, self.scale = _row(plant.offset, device), _row(plant.scale, device)
         self.low, self.high = _row(plant.low, device), _row(plant.high, device)
         self.start, self.joint_start = _row(plant.start, device), _row(plant.start[7:], device)

@@ -144,11 +144,12 @@ class FreeDuringCapture(CollectorTick):
     def __init__(self, plant: Plant, worlds: int, device: str, seed: int = 1) -> None:
         super().__init__(plant, worlds, device, seed)
         self.retired: list[list[object]] = []
+        scratch = torch.zeros(64, device=device)
         for _ in range(DELIVERIES if device.startswith("cuda") else 0):
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                self.carriers.finite.logical_and_(True)
-            held: list[object] = [graph, wp.zeros(64, dtype=wp.float32, device=self.simulation.device)]
+                scratch.zero_()
+            held: list[object] = [graph, scratch, wp.zeros(64, dtype=wp.float32, device=self.simulation.device)]
             # A cycle, as handlers and closures make them: only the collector finds it.
             held.append(held)
             self.retired.append(held)
