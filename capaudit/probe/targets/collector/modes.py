@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,9 +34,7 @@ class TickRunner:
         self._warp_stream: wp.Stream | None = None
         self._replay: Callable[[], Any] | None = None
         if self.captures:
-            self._stream = torch.cuda.Stream(device=device)
-            # Once, and before any capture: a second registration would be another stream to Warp.
-            self._warp_stream = wp.stream_from_torch(self._stream)
+            self._stream, self._warp_stream = _shared_stream(device)
 
     @property
     def stream_id(self) -> int:
@@ -118,6 +117,16 @@ class TickRunner:
         """Wait for the device; nothing to wait for on the CPU."""
         if self.captures:
             torch.cuda.synchronize()
+
+
+@functools.cache
+def _shared_stream(device: str) -> tuple[torch.cuda.Stream, wp.Stream]:
+    """Return the process's collector stream, known to both, registered once.
+
+    Torch hands out the same 32 streams again and again, and Warp forgets a stream with the object that registered it.
+    """
+    stream = torch.cuda.Stream(device=device)
+    return stream, wp.stream_from_torch(stream)
 
 
 def _torch_mode() -> dict[str, Any]:
