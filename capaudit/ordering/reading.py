@@ -96,7 +96,8 @@ def _check_schema(top: dict[str, Node], place: str) -> None:
     known = {"supported": supported, "schema": SCHEMA}
     schema = strict_yaml.plain(top["schema"], place) if "schema" in top else None
     if schema != SCHEMA:
-        what = f"schema is {schema!r}" if "schema" in top else "it has no 'schema'"
+        shown = repr(schema) if len(repr(schema)) <= 60 else f"{repr(schema)[:60]}..."
+        what = f"schema is {shown}" if "schema" in top else "it has no 'schema'"
         raise SchemaError(
             f"not an ordering record: {what}, {SCHEMA!r} is expected", place=place, details={**known, "found": schema}
         )

@@ -14,6 +14,13 @@ from capaudit.ordering.errors import BadNameError, CorruptRecordError, Duplicate
 
 LARGEST_FILE: Final = 16 * 1024 * 1024
 _STR: Final = "tag:yaml.org,2002:str"
+_MEANINGS: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+    "timestamp": "a date",
+}
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -123,9 +130,10 @@ def text(node: Node, place: str, what: str, **details: Any) -> str:
     if node.id != "scalar":
         raise BadNameError(f"{what} is a {node.id}, not a name", place=where, details={"line": line, **details})
     kind = node.tag.rpartition(":")[2]
+    meaning = _MEANINGS.get(kind, f"a {kind}")
     quoted = '"' + str(node.value).replace("\\", "\\\\").replace('"', '\\"') + '"'
     raise BadNameError(
-        f"{what} is {node.value or 'nothing'!r}, which YAML takes for a {kind}: quote this name",
+        f"{what} is {node.value or 'nothing'!r}, which YAML takes for {meaning}: quote this name",
         place=where,
         remedy=f"quote this name: write {quoted}",
         details={"line": line, "value": str(node.value), "read_as": kind, **details},

@@ -38,7 +38,12 @@ _CHECKS: Final[tuple[tuple[str, tuple[str, ...], str, Check], ...]] = (
     ("ORD011", ("list(range(",), r"(?:to|perm|map|order)\w*(?:\[.*\])?\s*(?::.*)?=", literals.missing_as_identity),
     ("ORD011", ("arange(",), r"(?:to|perm|map|order)\w*\s*(?::.*)?=", literals.missing_as_identity),
     ("ORD011", (" else ",), r"\bif\s.*\sin\s.*(?:joint|dof|bod)", literals.missing_as_identity),
-    ("ORD011", (".get(", " in "), r"(?:joint|dof|bod)\w*(?:\.get\(|\])", literals.missing_as_identity_possibly),
+    (
+        "ORD011",
+        (".get(", " in "),
+        r"(?:joint|dof|bod)\w*(?:\.get\(|\.index\(|\])",
+        literals.missing_as_identity_possibly,
+    ),
     ("ORD012", ("zip(",), r"(?:actuator|ctrl|motor)", axes.joint_axis_as_actuator_axis),
     ("ORD012", ("ctrl[:]",), r"ctrl\[:\]\s*=", axes.joint_axis_as_actuator_axis),
     ("ORD013", ("load(", "load_", "InferenceSession"), "", entry_points.replay_without_record),

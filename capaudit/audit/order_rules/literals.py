@@ -126,6 +126,8 @@ def missing_as_identity_possibly(file: SourceFile, program: Program) -> Iterator
         yield from _dropped(comprehension, comprehension.elt)
     for mapping in file.all(ast.DictComp):
         yield from _dropped(mapping, mapping.value)
+    for loop in file.all(ast.For):
+        yield from _dropped_in_loop(loop)
 
 
 def _is_identity_range(value: ast.expr) -> bool:
@@ -193,17 +195,40 @@ def _default_of_get(file: SourceFile, call: ast.Call) -> Iterator[Hit]:
 def _dropped(node: ast.ListComp | ast.DictComp, element: ast.expr) -> Iterator[Hit]:
     """``[places[n] for n in names if n in places]``: unmatched names vanish."""
     generator = node.generators[-1]
+    where = _looked_up(element)
+    by_name = "name" in f"{ast.unparse(generator.iter)} {ast.unparse(generator.target)}".lower()
+    if where and by_name and any(_is_membership(condition, where) for condition in generator.ifs):
+        yield Hit(node, f"names that {where} does not have are dropped without a word", Confidence.POSSIBLE)
+
+
+def _dropped_in_loop(loop: ast.For) -> Iterator[Hit]:
+    """The same as a loop: ``for n in names: if n in there: places.append(there.index(n))``."""
+    if "name" not in f"{ast.unparse(loop.iter)} {ast.unparse(loop.target)}".lower():
+        return
+    for statement in loop.body:
+        if not isinstance(statement, ast.If) or statement.orelse:
+            continue
+        for inner in statement.body:
+            call = inner.value if isinstance(inner, ast.Expr) else None
+            if isinstance(call, ast.Call) and last_part(call.func) == "append" and len(call.args) == 1:
+                where = _looked_up(call.args[0])
+                if where and _is_membership(statement.test, where):
+                    yield Hit(
+                        statement, f"names that {where} does not have are dropped without a word", Confidence.POSSIBLE
+                    )
+
+
+def _looked_up(element: ast.expr) -> str:
+    """The joint or body lookup behind ``there[n]`` or ``there.index(n)``, as dotted text."""
     looked_up = ""
     if isinstance(element, ast.Subscript):
         looked_up = dotted_text(element.value)
     elif isinstance(element, ast.Call) and isinstance(element.func, ast.Attribute) and element.func.attr == "index":
         looked_up = dotted_text(element.func.value)
-    if not looked_up or axis_of(looked_up.rpartition(".")[2]) is None:
-        return
-    for condition in generator.ifs:
-        if (
-            isinstance(condition, ast.Compare)
-            and isinstance(condition.ops[0], ast.In)
-            and dotted_text(condition.comparators[0]) == looked_up
-        ):
-            yield Hit(node, f"names that {looked_up} does not have are dropped without a word", Confidence.POSSIBLE)
+    return looked_up if axis_of(looked_up.rpartition(".")[2]) is not None else ""
+
+
+def _is_membership(test: ast.expr, where: str) -> bool:
+    return (
+        isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.In) and dotted_text(test.comparators[0]) == where
+    )
