@@ -110,8 +110,32 @@ def _accounts(handler: ast.ExceptHandler) -> bool:
     inner = [node for statement in handler.body for node in walk(statement)]
     if any(isinstance(node, ast.Raise) for node in inner):
         return True
-    names = handler.name is not None and any(isinstance(node, ast.Name) and node.id == handler.name for node in inner)
-    return names and any(_keeps_record(node) for node in inner)
+    reasons = _reasons(handler)
+    named = any(isinstance(node, ast.Name) and node.id in reasons for node in inner)
+    return named and any(_keeps_record(node) or _hands_on(node, reasons) for node in inner)
+
+
+def _reasons(handler: ast.ExceptHandler) -> set[str]:
+    """The exception's name, and the names of what is made from it."""
+    found = {handler.name} if handler.name else set()
+    for statement in handler.body:
+        for node in walk(statement):
+            if isinstance(node, ast.Assign) and any(
+                isinstance(n, ast.Name) and n.id in found for n in walk(node.value)
+            ):
+                found.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return found
+
+
+_RECORDING = ("disable", "fallback", "fall_back", "record", "count", "register", "remember", "track")
+
+
+def _hands_on(node: ast.AST, reasons: set[str]) -> bool:
+    """A method of the program that is told the reason, and whose name says that it keeps or counts it."""
+    if not isinstance(node, ast.Call) or not any(word in dotted_text(node.func) for word in _RECORDING):
+        return False
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return any(isinstance(inner, ast.Name) and inner.id in reasons for argument in given for inner in walk(argument))
 
 
 def _keeps_record(node: ast.AST) -> bool:

@@ -101,7 +101,9 @@ def _enter_object(frame: Frame, atom: Object) -> None:
         if key is not None:
             frame.mode = kept if key == "capture" else kept | {("torch-stream", key)}
     elif atom.path == "warp.ScopedStream":
-        frame.mode = frame.mode | {"warp-stream"}
+        key = stream_key(frame, atom.content)
+        kept = frozenset(flag for flag in frame.mode if not (isinstance(flag, tuple) and flag[0] == "warp-on"))
+        frame.mode = kept | {"warp-stream"} | ({("warp-on", key)} if key not in (None, "capture") else set())
     elif atom.path == "warp.ScopedCapture" and "external" in atom.flags:
         frame.mode = frame.mode | {"registered", "warp-stream"}
 
@@ -143,6 +145,8 @@ def stream_key(frame: Frame, value: Value) -> Any:
     for atom in value:
         if isinstance(atom, Object) and atom.path == "warp.Stream" and not atom.flags & {"made", "current"}:
             # Whichever stream Warp uses at the moment: the captured one where Warp captures and nothing moved it.
+            if (scoped := scoped_stream(frame)) is not None:
+                return scoped
             if conditions.capture_kind(frame) != "torch" and not frame.flag("warp-stream"):
                 return current_stream(frame)
             continue
@@ -153,6 +157,11 @@ def stream_key(frame: Frame, value: Value) -> Any:
                 return "default"
             return atom.site
     return None
+
+
+def scoped_stream(frame: Frame) -> Any:
+    """The side stream that a ``wp.ScopedStream`` around the code at hand opened, where it is known."""
+    return next((flag[1] for flag in frame.mode if isinstance(flag, tuple) and flag[0] == "warp-on"), None)
 
 
 def current_stream(frame: Frame) -> Any:

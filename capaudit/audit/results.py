@@ -92,8 +92,12 @@ def _converted(frame: Frame, made: Call, own: Tensor) -> Value:
             if isinstance(atom, Tensor):
                 device, sure = atom.device, atom.sure
                 element = atom.element or element
-            elif not (isinstance(atom, (Const, Host)) and atom.type_name == "bool"):
-                device = conditions.named_device(atom) or device
+        options = [a for a in given if not (isinstance(a, (Const, Host)) and a.type_name == "bool")]
+        places = {conditions.named_device(atom) for atom in options}
+        if "cuda" in places:
+            device = "cuda"
+        elif "cpu" in places and UNKNOWN not in given:
+            device = "cpu"
     if device == own.device and element == own.element:
         return (own,)
     return (
@@ -443,6 +447,8 @@ def _object(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     if spec.name == "torch.Generator" and frame.machine.memo.get("registered-generator"):
         flags |= {"registered"}
     held: Value = NOTHING
+    if spec.name == "warp.ScopedStream":
+        held = made.lookup("stream") or NOTHING
     if spec.name in ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"):
         for v in gather_instances(frame, made.everything):
             held = join(held, v)
@@ -540,6 +546,8 @@ def _launch(frame: Frame, made: Call) -> None:
     if isinstance(made.receiver, WarpArray) and made.receiver.device == "cpu":
         return
     key = regions.stream_key(frame, made.lookup("stream") or NOTHING)
+    if made.lookup("stream") in (None, none):
+        key = regions.scoped_stream(frame)
     if key not in (None, "capture"):
         frame.stream_event("work", key, made.node)
     kind = conditions.capture_kind(frame)
