@@ -44,8 +44,6 @@ _MOST_CONTEXTS = 8
 """Argument-exact contexts per function and receiver; further calls share one joined context."""
 _MOST_RUNS = 14
 """Evaluations per context; the joins settle well before, this only bounds pathological programs."""
-_MOST_COLD_RUNS = 5
-"""Set-up code only says what objects hold: what a few rounds do not teach, the boundary hardly needs."""
 _DEEPEST = 150
 _COLD_DEEPEST = 24
 
@@ -185,7 +183,7 @@ class Machine:
 
     def mark(self, context: Context) -> None:
         """Put a context on the work list; one that is being evaluated checks what it read when it is done."""
-        if not context.busy and context.runs < (_MOST_RUNS if context.phase == "tick" else _MOST_COLD_RUNS):
+        if not context.busy and context.runs < _MOST_RUNS:
             context.dirty = True
             self.dirty[context] = None
 
