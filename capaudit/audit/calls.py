@@ -299,6 +299,8 @@ def call_function(
     if frame.failure and phase == "tick":
         phase = "cold"
     mode = frame.mode if phase == "tick" else frozenset()
+    if "conditional-body" in mode and "fallback" not in mode and stores.is_fallback(frame):
+        mode = mode | {"fallback"}
     if frame.context.phase == "cold" and not _names_host(given) and (promise := setup.shortcut(machine, info)):
         return promise
     context = machine.enter(

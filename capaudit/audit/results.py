@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import conditions, hazards, operators, regions
+from capaudit.audit import conditions, hazards, operators, regions, stores
 from capaudit.audit.contexts import Cell, Rebind
 from capaudit.audit.values import (
     NONE,
@@ -522,6 +522,7 @@ def effects(frame: Frame, made: Call) -> None:
                 "CAP303",
                 made.path,
                 "the body of a conditional node cannot hold allocations, so the capture is refused here",
+                confidence=Confidence.POSSIBLE if stores.is_fallback(frame) else Confidence.CERTAIN,
             )
     out = made.lookup("out")
     if out:

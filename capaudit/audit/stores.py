@@ -380,6 +380,11 @@ def absent_objects(env: Environment) -> frozenset[Atom]:
     return frozenset(atom for key, value in env.items() if key.startswith(ABSENT) for atom in value)
 
 
+def is_fallback(frame: Frame) -> bool:
+    """Whether the code at hand only runs where something that callers may provide is missing."""
+    return frame.flag("fallback") or bool(absent_objects(frame.env or {}))
+
+
 def is_absent(machine: Machine, cell: Cell, missing: frozenset[Atom]) -> bool:
     """Whether a cell belongs to one of the missing objects, or to one that they may stand for."""
     owner = cell.owner
