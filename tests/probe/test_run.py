@@ -64,7 +64,8 @@ def test_a_step_without_faults_is_clean() -> None:
 def test_whatever_ends_the_child_there_is_one_result_and_what_was_seen_stays(
     factory: str, status: str, words: str, tmp_path: Path
 ) -> None:
-    result = trace(factory, tmp_path, timeout=30.0, steps=12)
+    # Only the one that hangs must reach its limit; a loaded machine may take long to import torch.
+    result = trace(factory, tmp_path, timeout=30.0 if factory == "hangs" else 240.0, steps=12)
     (path,) = tmp_path.iterdir()
     evidence = load(path)
     assert evidence == result.evidence
