@@ -37,13 +37,14 @@ def svg(series: dict[str, Sequence[Point]], title: str) -> str:
         parts.append(f'<path d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}" stroke="#ddd"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{10.0**decade:g} s</text>')
     parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 10}">lines of Python</text>')
+    named = max(series, key=lambda name: max(y for _, y, _ in series[name]))  # one series names the corpora
     for index, (name, one) in enumerate(series.items()):
         color = _COLORS[index % len(_COLORS)]
         ordered = sorted(one)
-        path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y, _ in ordered)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         for x, y, label in ordered:
             spot = f"{escape(name)}, {escape(label)}: {y:.2f} s"
+            if name == named:
+                parts.append(f'<text x="{x_of(x) + 6:.1f}" y="{y_of(y) + 4:.1f}">{escape(label)}</text>')
             parts.append(
                 f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3.5" fill="{color}"><title>{spot}</title></circle>'
             )
