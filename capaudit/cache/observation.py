@@ -79,7 +79,12 @@ class Observation:
             self.folders[path] = stamps.folder_state(path)  # not where imports look: what they find is the program
 
     def _opened(self, path: str, mode: object, flags: int) -> None:
-        if path.endswith(".pyc") or path.startswith(("/dev/", "/proc/", "/sys/")):
+        changing = mode in ("w", "wt", "wb") or flags & _CHANGING_FLAGS
+        if path.startswith(("/dev/", "/proc/", "/sys/")):
+            if changing and path != os.devnull:
+                self.spoilt = self.spoilt or f"{path} is written to"  # it may lead to a stream or a pipe
+            return
+        if path.endswith(".pyc"):
             return
         if mode in ("w", "wt", "wb"):
             self.written[path] = None

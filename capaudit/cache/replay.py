@@ -111,6 +111,8 @@ class Repetition:
             return status
         files = {}
         for path in seen.written:
+            if not os.path.isfile(path):  # a link to a device or a pipe
+                return status
             try:
                 with open(path, "rb") as stream:
                     files[path] = stream.read()

@@ -14,7 +14,7 @@ def replace_file(file: Path, data: bytes) -> None:
     Errors: ``OSError``, with nothing changed and nothing left behind.
     """
     target = file.resolve()
-    if target.exists() and not target.is_file():  # a device, a pipe
+    if file.exists() and not file.is_file():  # a device, a pipe (the resolved name of which is no path)
         file.write_bytes(data)
         return
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")

@@ -114,6 +114,18 @@ def test_reports_in_files_are_written_again(program: Path, start: Start, full_ru
     assert len(full_runs) == 1
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
+@pytest.mark.parametrize("place", ["/dev/stdout", "link"])
+def test_a_report_to_a_device_is_written_every_time(program: Path, place: str) -> None:
+    Path("link").symlink_to("/dev/stdout")
+    line = [sys.executable, "-m", "capaudit", "check", "src", "--output", f"json:{place}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    first, second = (
+        subprocess.run(line, stdout=subprocess.PIPE, env=environment, timeout=120, check=False).stdout for _ in range(2)
+    )
+    assert json.loads(first) == json.loads(second)
+
+
 def test_an_edit_within_the_clock_s_resolution_that_keeps_size_and_time_is_seen(program: Path, start: Start) -> None:
     assert start("check", "src").status == 1
     before = (program / "parts.py").stat()
