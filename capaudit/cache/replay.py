@@ -152,7 +152,8 @@ def _surroundings() -> list[str]:
     found = []
     for stream in (sys.stdout, sys.stderr):
         terminal = stream is not None and stream.isatty()
-        found.append(f"{terminal} {os.get_terminal_size(stream.fileno()) if terminal else ''}")
+        size = os.get_terminal_size(stream.fileno()) if terminal else ""
+        found.append(f"{terminal} {size} {getattr(stream, 'encoding', None)}")  # a closed stream has none
     for name, value in sorted(os.environ.items()):
         if name in _ENVIRONMENT or (name.startswith(_PREFIXES) and not name.startswith(_VOLATILE)):
             found.append(f"{name}={value}")

@@ -297,6 +297,15 @@ def test_an_unchanged_run_imports_no_framework_of_its_own(program: Path, start: 
     assert done.stderr == "1 []\n"
 
 
+def test_a_record_serves_no_run_without_standard_output(
+    program: Path, start: Start, full_runs: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = start("check", "src").status
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(("check", "src")) == status
+    assert len(full_runs) == 2
+
+
 def test_every_option_is_either_repeatable_or_known_not_to_be() -> None:
     never = {
         *("--statistics", "--no-cache"),  # another output each time; no record wanted
