@@ -20,6 +20,7 @@ class Fixed:
 
     result: Result
     applied: list[Rewrite] = field(default_factory=list)
+    last: list[Rewrite] = field(default_factory=list)
     waiting: int = 0
 
     @property
@@ -32,7 +33,7 @@ class Fixed:
 
     @property
     def dropped(self) -> list[tuple[Fix, str]]:
-        return list(dict.fromkeys(pair for rewrite in self.applied for pair in rewrite.dropped))
+        return list(dict.fromkeys(pair for rewrite in self.last for pair in rewrite.dropped))
 
 
 def fix_program(
@@ -51,6 +52,7 @@ def fix_program(
         untouched = (*result.suppressed, *result.baselined)
         found = rewrites(result.findings, untouched, folder, unsafe=unsafe, unsaved=options.unsaved)
         fixed.applied += found
+        fixed.last = found  # what could not be applied before may have been since
         if not write_files or not any(rewrite.fixes for rewrite in found):
             break
         for rewrite in found:

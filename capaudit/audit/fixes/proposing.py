@@ -22,7 +22,13 @@ _REWRITES: tuple[Callable[[Site], Fix | None], ...] = (
     scoped_stream.propose,
     log_item.propose,
 )
-_CODES = frozenset({"CAP101", "CAP103", "CAP201", "CAP402"})
+# The findings that a rewrite may speak of; for all others nothing is looked up.
+_OPERATIONS = {
+    "CAP101": ("torch.Tensor.item",),
+    "CAP103": ("python.setitem", "torch.tensor", "torch.as_tensor", "torch.scalar_tensor"),
+    "CAP201": ("python.setitem", "python.getitem", "torch.Tensor.nonzero", "torch.nonzero", "torch.where"),
+    "CAP402": ("warp.ScopedStream",),
+}
 
 
 def propose_fixes(
@@ -34,7 +40,7 @@ def propose_fixes(
     ``trees`` keeps the syntax of modules between boundaries.
     """
     findings = list(findings)
-    wanted = [finding for finding in findings if finding.code in _CODES]
+    wanted = [finding for finding in findings if _may_be_fixed(finding)]
     modules = {module.file: module for module in machine.program.modules.values()}
     holders = dict.fromkeys(h for finding in wanted for h in _holders(modules.get(finding.place.file), finding))
     facts = Facts(machine, others)
@@ -44,7 +50,7 @@ def propose_fixes(
     for finding in findings:
         module = modules.get(finding.place.file)
         fix = None
-        if finding.code in _CODES and module is not None:
+        if module is not None and _may_be_fixed(finding):
             if module.file not in trees:
                 trees[module.file] = Tree(module)
             site = Site(finding, trees[module.file], facts, machine.program, machine.capture, machine.owned)
@@ -56,6 +62,10 @@ def propose_fixes(
             fix = next((fix for fix in found if fix.safe), found[0] if found else None)
         result.append(replace(finding, fix=fix) if fix is not None else finding)
     return result
+
+
+def _may_be_fixed(finding: Finding) -> bool:
+    return finding.operation in _OPERATIONS.get(finding.code, ())
 
 
 def _holders(module: Module | None, finding: Finding) -> list[FunctionInfo]:

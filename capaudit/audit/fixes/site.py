@@ -23,21 +23,22 @@ class Tree:
         # Columns and lines are Python's only where nothing else counts as a line break.
         self.regular = not _ODD_BREAKS.search(module.source)
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.by_start: dict[tuple[int, int], list[ast.AST]] = {}
+        self.by_line: dict[int, list[ast.AST]] = {}
         for node in ast.walk(module.tree):
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
             if hasattr(node, "lineno"):
-                place = place_of(module, node)
-                self.by_start.setdefault((place.line, place.column), []).append(node)
+                self.by_line.setdefault(node.lineno, []).append(node)
 
     def find(self, place: Place, kind: type[ast.AST]) -> ast.AST | None:
         """Return the node of ``kind`` that begins at a place and ends there or, for a statement, with it."""
         end = (place.end_line, place.end_column)
-        for node in self.by_start.get((place.line, place.column), ()):
+        for node in self.by_line.get(place.line, ()):
             if not isinstance(node, kind):
                 continue
             found = place_of(self.module, node)
+            if found.column != place.column:
+                continue
             inner = place_of(self.module, node.value) if isinstance(node, ast.Assign) else found
             if end in ((found.end_line, found.end_column), (inner.end_line, inner.end_column)):
                 return node
