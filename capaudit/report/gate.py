@@ -51,8 +51,10 @@ def observed(summary: EvidenceSummary) -> Iterator[str]:
         yield f"  {line[0].ljust(widths[0])}  {'  '.join(numbers)}".rstrip()
     if summary.stale:
         yield f"  stale: {count(summary.stale, 'item')} of this evidence speak of source that reads differently now"
-    for name in summary.foreign:
+    for name in summary.foreign[:_SHOWN_DOCUMENTS]:
         yield f"  {printable(name)} speaks of no file that was audited"
+    if len(summary.foreign) > _SHOWN_DOCUMENTS:
+        yield f"  nor do {count(len(summary.foreign) - _SHOWN_DOCUMENTS, 'other document')}"
     for name in summary.unexercised:
         yield f"  boundary {printable(name)}: no run on a device executed its entry as it reads today"
 
