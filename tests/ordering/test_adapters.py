@@ -47,6 +47,12 @@ ARM = """
 """
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its log into the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 # -- Isaac Lab ----------------------------------------------------------------------------------------------------
 
 

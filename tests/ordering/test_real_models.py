@@ -15,6 +15,12 @@ mujoco: Any = pytest.importorskip("mujoco", reason="mujoco is not installed")
 np: Any = pytest.importorskip("numpy", reason="numpy is not installed")
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MuJoCo writes its log into the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 def reversed_copy(text: str) -> str:
     """The same model with the children of every body in opposite order, so that joints and bodies get other numbers."""
     root = ElementTree.fromstring(text)
