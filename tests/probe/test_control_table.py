@@ -36,6 +36,7 @@ def row(hazard: str, codes: tuple[str, ...], probe: str, gate: str = "fail") -> 
         (row("backend-private-probing", ("CAP601",), "ok"), "explained"),
         (row("backend-private-probing", ("CAP601",), "inconclusive"), "disagree"),
         (row("host-scalar-read", ("CAP101",), "not run"), "not reached"),
+        (row("host-scalar-read", ("CAP101",), "fails", gate="not run"), "not reached"),
     ],
 )
 def test_a_row_agrees_where_all_three_refuse_or_says_why_the_probe_cannot_see_it(found: Row, agreement: str) -> None:

@@ -35,7 +35,7 @@ def audit_tick(control: Control | None = None) -> Audited:
     entry = f"{TARGETS / 'collector' / 'tick.py'}:CollectorTick.tick"
     if control is not None:
         file = TARGETS / "controls" / f"{control.module}.py"
-        paths.append(file)
+        paths += [file, TARGETS / "controls" / "late_kernel.py"]
         entry = f"{file}:{control.name}.tick"
     result = audit(
         AuditOptions(

@@ -22,7 +22,8 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One control. ``probe`` is ``not run`` without a CUDA device; ``gate`` is the null arm's verdict."""
+    """One control. ``probe`` is ``not run`` without a CUDA device; ``gate`` is the null arm's verdict, or ``not run``
+    where the tick with the hazard never got there."""
 
     control: Control
     audited: Audited
@@ -37,10 +38,10 @@ class Row:
     def agreement(self) -> str:
         """``agree``: all three refuse. ``explained``: the probe cannot see it. ``disagree``, or ``not reached``."""
         flagged = bool(self.control.accepted & set(self.audited.codes))
-        refused = self.gate in ("fail", "not reached")
+        refused = self.gate in ("fail", "not reached", NOT_RUN)
         if not flagged or not refused:
             return "disagree"
-        if self.probe == NOT_RUN:
+        if NOT_RUN in (self.probe, self.gate):
             return "not reached"
         if self.probe in CAUGHT:
             return "agree"
@@ -81,7 +82,10 @@ def run_control(control: Control, options: GateOptions) -> Row:
     evidence, stopped = gather_control(control, options, audited)
     verdict = judge_gate_s(evidence).arm("null")
     assert verdict is not None
-    return Row(control, audited, probe, place, detail, verdict.verdict, _reasons(verdict, stopped), environment)
+    # A candidate that preflight refused, or that ran out of time, met no hazard at the gate.
+    unmet = "no tick may run" in stopped or "time limit" in stopped
+    gate = NOT_RUN if unmet else verdict.verdict
+    return Row(control, audited, probe, place, detail, gate, _reasons(verdict, stopped), environment)
 
 
 def table(rows: list[Row], options: GateOptions) -> Evidence:

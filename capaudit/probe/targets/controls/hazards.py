@@ -15,9 +15,9 @@ import mujoco_warp
 import torch
 import warp as wp
 
-from capaudit.probe.targets.collector import draws
 from capaudit.probe.targets.collector.plant import Plant
 from capaudit.probe.targets.collector.tick import CollectorTick
+from capaudit.probe.targets.controls import late_kernel
 
 DELIVERIES = 64
 
@@ -232,11 +232,17 @@ class UnregisteredRng(CollectorTick):
 
 
 class LazyInitialisation(CollectorTick):
-    """Leaves the loading of its kernels to the first tick, and nothing runs before the capture."""
+    """Leaves the loading of a kernel of its own to the first tick, and nothing runs before the capture."""
+
+    def __init__(self, plant: Plant, worlds: int, device: str, seed: int = 1) -> None:
+        super().__init__(plant, worlds, device, seed)
+        self.counter: wp.array = wp.zeros(1, dtype=wp.int32, device=self.simulation.device)
 
     def tick(self) -> torch.Tensor:
-        wp.load_module(draws, device=self.simulation.device)
-        return super().tick()
+        ingress = super().tick()
+        wp.load_module(late_kernel, device=self.simulation.device)
+        wp.launch(late_kernel.raise_counter, dim=1, inputs=[self.counter], device=self.simulation.device)
+        return ingress
 
 
 class BackendPrivateProbing(CollectorTick):
