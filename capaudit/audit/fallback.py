@@ -106,11 +106,14 @@ def _is_broad(handler: ast.ExceptHandler) -> bool:
 
 
 def _accounts(handler: ast.ExceptHandler) -> bool:
-    """Re-raising, or counting and naming the reason, makes a fallback visible."""
+    """Re-raising, counting and naming the reason, or answering with it makes a failure visible."""
     inner = [node for statement in handler.body for node in walk(statement)]
     if any(isinstance(node, ast.Raise) for node in inner):
         return True
     reasons = _reasons(handler)
+    last = handler.body[-1]
+    if isinstance(last, ast.Return) and last.value is not None and _names(last.value, reasons):
+        return True  # the caller gets the failure itself, and no eager result
     named = any(isinstance(node, ast.Name) and node.id in reasons for node in inner)
     return named and any(_keeps_record(node) or _hands_on(node, reasons) for node in inner)
 
@@ -120,9 +123,7 @@ def _reasons(handler: ast.ExceptHandler) -> set[str]:
     found = {handler.name} if handler.name else set()
     for statement in handler.body:
         for node in walk(statement):
-            if isinstance(node, ast.Assign) and any(
-                isinstance(n, ast.Name) and n.id in found for n in walk(node.value)
-            ):
+            if isinstance(node, ast.Assign) and _names(node.value, found):
                 found.update(target.id for target in node.targets if isinstance(target, ast.Name))
     return found
 
@@ -135,7 +136,11 @@ def _hands_on(node: ast.AST, reasons: set[str]) -> bool:
     if not isinstance(node, ast.Call) or not any(word in dotted_text(node.func) for word in _RECORDING):
         return False
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return any(isinstance(inner, ast.Name) and inner.id in reasons for argument in given for inner in walk(argument))
+    return any(_names(argument, reasons) for argument in given)
+
+
+def _names(expression: ast.expr, names: set[str]) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in names for node in walk(expression))
 
 
 def _keeps_record(node: ast.AST) -> bool:
