@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from capaudit.audit.selection import Override, is_reported, specificity
+from capaudit.audit.selection import Override, is_reported, matches, specificity
 from capaudit.model import AuditName, Boundary, BoundaryRefusedError, CaptureKind, ConfigurationError, Severity
 
 _CAPTURES: Final = get_args(CaptureKind)
@@ -53,6 +53,10 @@ class Configuration:
     overrides: tuple[Override, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
     audits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def excludes(self, file: Path) -> bool:
+        """Return whether ``exclude`` says that this file is no part of the program."""
+        return matches(self.exclude, file, self.root)
 
     def reports(self, code: str, name: str, file: Path) -> bool:
         """Return whether a finding of this rule in this file is wanted; see ``selection.is_reported``."""

@@ -60,7 +60,7 @@ def find_boundaries(options: AuditOptions) -> tuple[Boundary, ...]:
 def _program(options: AuditOptions) -> Program:
     roots = dict.fromkeys([*options.paths, *entry_files(options)])
     covered = [root for root in roots if not any(_inside(root, other) for other in roots if other != root)]
-    return build_program(tuple(covered), options.working_directory, options.configuration.exclude, options.unsaved)
+    return build_program(tuple(covered), options.working_directory, options.configuration.excludes, options.unsaved)
 
 
 def _inside(path: Path, folder: Path) -> bool:

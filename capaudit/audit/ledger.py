@@ -42,7 +42,7 @@ def ledger(options: AuditOptions) -> tuple[LedgerRow, ...]:
     """Return a row per comment, by file and line. Errors: those of ``audit``."""
     result = audit(options)
     configuration = options.configuration
-    program = build_program(options.paths, options.working_directory, configuration.exclude, options.unsaved)
+    program = build_program(options.paths, options.working_directory, configuration.excludes, options.unsaved)
     rows: list[LedgerRow] = []
     for module in program.modules.values():
         comments = [c for c in program.comments(module) if c.word == "ignore" or c.word in _OWNERSHIP]

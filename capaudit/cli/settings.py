@@ -47,7 +47,7 @@ def settings_text(options: AuditOptions, strict: bool, baseline: Path | None) ->
 
 def files_text(options: AuditOptions) -> str:
     """Return the files that the audit would read, one a line."""
-    found = find_sources(options.paths, options.configuration.exclude, options.unsaved)
+    found = find_sources(options.paths, options.configuration.excludes, options.unsaved)
     return "".join(f"{shown_path(file, options.working_directory)}\n" for _, file in found)
 
 

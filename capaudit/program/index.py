@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from capaudit.program.comments import CapauditComment, read_comments
@@ -179,10 +179,10 @@ def _calls_with_owner(
 def build_program(
     roots: tuple[Path, ...],
     working_directory: Path,
-    exclude: tuple[str, ...] = (),
+    excludes: Callable[[Path], bool] = lambda _: False,
     unsaved: Mapping[Path, bytes] | None = None,
 ) -> Program:
-    """Index every Python file under ``roots``.
+    """Index every Python file under ``roots`` but what ``excludes`` names.
 
     ``unsaved`` holds content by absolute path that stands for what the disk has (an editor, stdin).
 
@@ -195,7 +195,7 @@ def build_program(
     enabled = gc.isenabled()
     gc.disable()  # syntax trees are acyclic garbage-free data; collecting while building costs a third of the time
     try:
-        for root, file in find_sources(roots, exclude, unsaved or ()):
+        for root, file in find_sources(roots, excludes, unsaved or ()):
             shown = shown_path(file, working_directory)
             given = (unsaved or {}).get(file)
             parsed = read_source(file, shown) if given is None else parse_source(given, shown)

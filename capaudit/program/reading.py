@@ -9,8 +9,7 @@ import re
 import stat
 import tokenize
 import warnings
-from collections.abc import Iterable, Iterator
-from fnmatch import fnmatch
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from capaudit.model import InputError
@@ -37,11 +36,12 @@ _NESTING_CAP = 400
 
 
 def find_sources(
-    roots: tuple[Path, ...], exclude: tuple[str, ...] = (), unsaved: Iterable[Path] = ()
+    roots: tuple[Path, ...], excludes: Callable[[Path], bool] = lambda _: False, unsaved: Iterable[Path] = ()
 ) -> list[tuple[Path, Path]]:
     """Return ``(root, file)`` for every Python file under the roots, sorted, without links that leave a root.
 
-    ``unsaved`` are absolute paths of files that may not be on the disk yet.
+    ``excludes`` tells of an absolute path whether it is no part of the program; a file that is itself a root
+    is. ``unsaved`` are absolute paths of files that may not be on the disk yet.
 
     Errors: ``InputError`` for a root that does not exist or holds no Python file at all.
     """
@@ -56,16 +56,14 @@ def find_sources(
                 "there is no such file or folder", place=str(root), remedy="name a folder or a Python file that exists"
             )
         for file in _walk(root):
-            relative = file.relative_to(root).as_posix()
-            if not any(fnmatch(relative, pattern) or fnmatch(file.name, pattern) for pattern in exclude):
+            if not excludes(file):
                 found.setdefault(file, root)
     for file in unsaved:
         # A file that is there and was not found is excluded; one that is new belongs to the root around it.
         if file not in found and not file.exists():
             around = [root for root in map(Path, map(os.path.abspath, roots)) if file.is_relative_to(root)]
             root = max(around, key=lambda root: len(root.parts)) if around else file.parent
-            relative = file.relative_to(root).as_posix()
-            if not any(fnmatch(relative, pattern) or fnmatch(file.name, pattern) for pattern in exclude):
+            if not excludes(file):
                 found[file] = root
     return sorted(((root, file) for file, root in found.items()), key=lambda pair: pair[1].as_posix())
 

@@ -6,6 +6,7 @@ import pytest
 
 from capaudit.audit.configuration import Configuration, find_configuration, load_configuration
 from capaudit.model import Boundary, ConfigurationError
+from capaudit.program import build_program
 
 
 def configured(folder: Path, text: str) -> Configuration:
@@ -202,3 +203,15 @@ def test_knowledge_patterns_are_relative_to_the_configuration(tmp_path: Path) ->
 def test_a_knowledge_pattern_without_a_file_is_an_error(tmp_path: Path, pattern: str) -> None:
     with pytest.raises(ConfigurationError, match="matches no file"):
         Configuration(root=tmp_path, knowledge=(pattern,)).knowledge_files()
+
+
+def test_exclude_patterns_refer_to_the_folder_of_the_configuration(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    for name in ("kept.py", "legacy/old.py", "legacy/deep/older.py", "vendor/other.py"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("x = 1\n", encoding="utf-8")
+    settings = tmp_path / "pyproject.toml"
+    settings.write_text('[tool.capaudit]\nexclude = ["src/legacy/*", "src/vendor"]\n', encoding="utf-8")
+    configuration = load_configuration(settings)
+    program = build_program((source,), tmp_path, configuration.excludes)
+    assert [module.file for module in program.modules.values()] == ["src/kept.py"]
