@@ -271,9 +271,9 @@ def test_runs_are_interleaved_and_an_arm_whose_run_fails_is_not_run(
     monkeypatch.setattr(gate_p, "run_child", fake)
     monkeypatch.setenv("CAPAUDIT_GIT_HEAD", HEAD)
     options = GateOptions(worlds=WORLDS, device="cpu")
-    registration = gate_p.register(options, iterations=4, repeats=2)
+    registration = gate_p.register(options, iterations=4, repeats=3)
     found = gate_p.gather_gate_p(options, registration)
-    assert calls == [*registration.modes, *registration.modes]
+    assert calls == [*registration.modes, *registration.modes, *registration.modes[:2]]
     status = {arm.arm: (arm.status, arm.reason) for arm in found.arms}
     assert status["null"][0] == "not_run"
     assert "SIGKILL" in status["null"][1]
