@@ -57,8 +57,8 @@ def run_command(
 ) -> int:
     """Run TARGET under real capture, each mode in a process of its own.
 
-    TARGET is mjwarp:humanoid, mjlab:TASK, module:factory or path/file.py:make; a factory returns a callable
-    without arguments or an object with step().
+    TARGET is mjwarp:humanoid, mjwarp:collector, mjlab:TASK, module:factory or path/file.py:make; a factory returns a
+    callable without arguments or an object with step().
 
     Exit status: 0 clean, 1 faults, 2 inconclusive or the target could not be run, 3 there is no CUDA device.
     """

@@ -289,3 +289,14 @@ def test_the_commit_has_to_be_known_before_anything_runs(monkeypatch: pytest.Mon
         git_head()
     monkeypatch.setenv("CAPAUDIT_GIT_HEAD", HEAD)
     assert git_head() == HEAD
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="asks what happens without a CUDA device")
+def test_performance_is_not_measured_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    from capaudit.model import NoDeviceError
+    from capaudit.probe.gates.gate_p import register
+    from capaudit.probe.gates.gate_s import GateOptions
+
+    monkeypatch.setenv("CAPAUDIT_GIT_HEAD", HEAD)
+    with pytest.raises(NoDeviceError):
+        register(GateOptions(worlds=WORLDS, device="cuda"))

@@ -28,6 +28,7 @@ from capaudit.contract.gate_p_evidence import (
 from capaudit.contract.gate_words import ARMS, FIELDS, Arm
 from capaudit.contract.manifest import SCHEMA
 from capaudit.evidence import JsonObject
+from capaudit.model import NoDeviceError
 from capaudit.probe.child import run_child
 from capaudit.probe.gates.gate_s import GateOptions, Progress
 from capaudit.probe.gates.machine import git_head
@@ -46,10 +47,14 @@ DECISIVE = ("eager_sync",)
 
 
 def register(options: GateOptions, iterations: int = ITERATIONS, repeats: int = REPEATS) -> Registration:
-    """Fix everything before the first run. Raises ChildFailureError where the collector cannot be built."""
+    """Fix everything before the first run. Raises NoDeviceError or, for a failed set-up, ChildFailureError."""
     with tempfile.TemporaryDirectory() as folder:
         payload = _payload(options, CANDIDATE, iterations, git_head(), folder)
-        answer = run_child(CHILD, {**payload, "shapes": True}, options.timeout).require()
+        result = run_child(CHILD, {**payload, "shapes": True}, options.timeout)
+    if result.error is not None and result.error.kind == "NoDeviceError":
+        message, _, remedy = result.error.message.partition("\n  remedy: ")
+        raise NoDeviceError(message, remedy=remedy or None)
+    answer = result.require()
     shapes = cast("dict[str, list[int]]", answer["shapes"])
     return Registration(
         contract_version=CONTRACT_VERSION,
