@@ -39,7 +39,7 @@ def record_command(
     when it differs: there is no force.
     """
     from capaudit.ordering.record import Record
-    from capaudit.ordering.recorder import default_provenance, record_entries
+    from capaudit.ordering.recorder import check_resumed, default_provenance, record_entries
     from capaudit.ordering.writing import dump_record
     from capaudit.report import ordering as report
 
@@ -50,6 +50,8 @@ def record_command(
         run_dir = Path(path)
     target = output if output is not None else run_dir / "params" / "ordering.yaml" if run_dir is not None else None
     if target is None:
+        if resumed_from is not None:
+            check_resumed(given.entries, resumed_from)
         record = Record(given.entries, {**default_provenance(), **given.provenance}, applies_to)
         click.echo(
             report.as_json("record", "recorded", 0, report.record_fields(record)) if as_json else dump_record(record),

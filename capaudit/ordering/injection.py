@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, Literal
 
 from capaudit.ordering.errors import OrderingUsageError
 from capaudit.ordering.resolving import is_from_checkpoint
@@ -15,12 +16,21 @@ _ORDERS: Final = ("joint_ordering", "body_ordering")
 _PLAIN: Final = (str, bytes, int, float, complex, bool, type(None), type)
 
 
+class _Silence(Enum):
+    SILENT = 0
+
+
+_SILENT: Final = _Silence.SILENT
+_Said = str | None | Literal[_Silence.SILENT]
+"""What an override says about a path: a path, null, or nothing at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """One articulation configuration and what was done with it.
 
-    ``action``: ``filled``, ``kept`` (a path was set), ``disabled`` (an override says null), ``inert`` (nothing
-    there reads from a checkpoint).
+    ``action``: ``filled``, ``kept`` (a path was set, there or by an override), ``disabled`` (an override says
+    null), ``inert`` (nothing there reads from a checkpoint).
     """
 
     path: str
@@ -38,14 +48,23 @@ def inject(
 
     The walk goes through dataclasses, mappings, lists and tuples, and plain configuration objects; shared
     objects are handled once, cycles end. A path that is set stays. ``overrides`` are the user's or Hydra's
-    (``env.scene.robot.ordering_source_path=null``): they win, and null or a deletion disables.
-    ``only_where_asked=False`` fills every configuration that has no path. Without a checkpoint nothing is
-    filled. Errors: ``OrderingUsageError`` where a configuration that asks for it cannot be written to.
+    (``env.scene.robot.ordering_source_path=null``): they win, by whichever of a shared object's paths they go,
+    and null or a deletion disables. ``only_where_asked=False`` fills every configuration that has no path.
+    Without a checkpoint nothing is filled. Errors: ``OrderingUsageError`` where a configuration that asks for
+    it cannot be written to.
     """
-    overridden = dict(_overrides(overrides))
+    named: dict[int, str | None] = {}
+    unplaced: dict[str, str | None] = {}
+    for key, value in _overrides(overrides):
+        node = _named(configuration, key)
+        if node is None:
+            unplaced[key] = value
+        else:
+            named[id(node)] = value
     found = []
     for path, node in _articulations(configuration):
-        found.append(Found(path, _inject(node, path, checkpoint, overridden, only_where_asked)))
+        said = named[id(node)] if id(node) in named else _override(path, unplaced)
+        found.append(Found(path, _inject(node, path, checkpoint, said, only_where_asked)))
     return tuple(found)
 
 
@@ -53,7 +72,7 @@ def _inject(
     node: Any,
     path: str,
     checkpoint: str | os.PathLike[str] | None,
-    overridden: Mapping[str, str | None],
+    said: _Said,
     only_where_asked: bool,
 ) -> str:
     wanted = any(is_from_checkpoint(_get(node, name)) for name in _ORDERS)
@@ -61,21 +80,22 @@ def _inject(
         return "inert"
     if _get(node, FIELD) not in (None, ""):
         return "kept"
-    if _is_overridden(path, overridden) or _get(node, FIELD) == "":
+    if said is None or _get(node, FIELD) == "":
         return "disabled"
-    if checkpoint is None:
+    value, action = (checkpoint, "filled") if said is _SILENT else (said, "kept")
+    if value is None:
         return "inert"
     try:
         if isinstance(node, MutableMapping):
-            node[FIELD] = os.fspath(checkpoint)
+            node[FIELD] = os.fspath(value)
         else:
-            setattr(node, FIELD, os.fspath(checkpoint))
+            setattr(node, FIELD, os.fspath(value))
     except (AttributeError, TypeError) as error:  # frozen, slotted or read-only
         raise OrderingUsageError(
             f"{path or 'the configuration'} reads its order from the checkpoint and cannot be written to: {error}",
             remedy=f"set ArticulationCfg.{FIELD} where the configuration is made",
         ) from error
-    return "filled"
+    return action
 
 
 def _get(node: Any, name: str) -> Any:
@@ -92,10 +112,28 @@ def _overrides(texts: Iterable[str]) -> Iterator[tuple[str, str | None]]:
         yield key, None if deletes or value.strip("'\" ").casefold() in ("null", "none", "") else value
 
 
-def _is_overridden(path: str, overridden: Mapping[str, str | None]) -> bool:
-    """Whether an override speaks of this configuration: the longer of the two dotted paths ends in the other."""
+def _override(path: str, overridden: Mapping[str, str | None]) -> _Said:
+    """What an override says about this configuration: the longer of the two dotted paths ends in the other."""
     own = f".{path}.{FIELD}".replace("..", ".")
-    return any(own.endswith(f".{key}") or f".{key}".endswith(own) for key in overridden)
+    for key, value in overridden.items():
+        if own.endswith(f".{key}") or f".{key}".endswith(own):
+            return value
+    return _SILENT
+
+
+def _named(root: object, key: str) -> Any:
+    """Return what the override's path leads to from the root, without its first parts (``env.``) if need be.
+
+    A shared object has several paths, and an override may go by any of them.
+    """
+    parts = key.split(".")[:-1]
+    for start in range(len(parts)):
+        node = root
+        for part in parts[start:]:
+            node = dict(_children(node)).get(part)
+        if node is not None:
+            return node
+    return None
 
 
 def _articulations(root: object) -> Iterator[tuple[str, Any]]:

@@ -9,8 +9,8 @@ result is unsigned.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,7 +42,7 @@ def is_leapp(root: Node) -> bool:
     if root.id != "mapping":
         return False
     keys = {str(key.value) for key, _ in root.value if key.id == "scalar"}
-    return keys.issuperset(_TOP[:2])
+    return len(keys.intersection(_TOP)) > 1  # one that lacks a key is a broken LEAPP file, not a broken record
 
 
 def load_leapp(path: str | os.PathLike[str]) -> Source:
@@ -159,23 +159,26 @@ def _named_axis(element_names: Any) -> tuple[int | None, tuple[str, ...]] | None
     if all(isinstance(item, str) and item != _TEMPORAL for item in axes):
         return (None, tuple(axes)) if name_problem(axes) is None else None
     for index, names in enumerate(axes):
-        if isinstance(names, list) and names and name_problem(names) is None:
+        if isinstance(names, list) and names and _TEMPORAL not in names and name_problem(names) is None:
             return len(axes) - index, tuple(names)
     return None
 
 
 def _size(shape: Any, position: int | None, count: int) -> int | None:
-    """Return the length of the named axis; ``None`` where the shape does not say."""
+    """Return the length of the named axis; ``None`` where the shape does not say.
+
+    A shape is a list, one number, or either as text; a dimension without a number (``batch``) is not known.
+    """
     if isinstance(shape, str):
-        try:
-            shape = json.loads(shape.replace("(", "[").replace(")", "]").replace(",]", "]"))
-        except ValueError:
-            return None
-    if not isinstance(shape, list) or not shape or not all(type(size) is int for size in shape):
+        shape = re.findall(r"-?\w+", shape.removeprefix("torch.Size"))
+    if type(shape) is int:
+        shape = [shape]
+    if not isinstance(shape, list) or not shape:
         return None
+    sizes = [int(size) if str(size).isdecimal() else None for size in shape]
     if position is None:  # a flat list names the last axis, or the one whose length it has
-        return count if count in shape else int(shape[-1])
-    return int(shape[-position]) if position <= len(shape) else None
+        return count if count in sizes else sizes[-1]
+    return sizes[-position] if position <= len(sizes) else None
 
 
 def _complete_orders(tensors: list[_Tensor], place: str) -> dict[tuple[str, Axis], tuple[str, ...]]:

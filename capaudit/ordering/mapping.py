@@ -93,6 +93,7 @@ def _mismatch(
 ) -> NotAPermutationError:
     missing, extra = difference(stored, live)
     hints = near_misses(missing, extra)
+    other = "body" if axis == "joint" else "joint"
     on = f" on {backend}" if backend else ""
     message = (
         f"the stored {axis} names are not a permutation of the live ones of articulation {articulation!r}{on}: "
@@ -105,8 +106,10 @@ def _mismatch(
         message,
         place=place,
         remedy=(
-            f"use the asset that the policy was trained with, or spell the order out with "
-            f"ArticulationCfg.{axis}_ordering (an explicit list of all {len(live)} live names)"
+            f"use the asset that the policy was trained with, or spell the order out "
+            f"with ArticulationCfg.{axis}_ordering (an explicit list of all {len(live)} live names; "
+            f"ArticulationCfg.{other}_ordering is resolved on its own), "
+            "or name another record with ArticulationCfg.ordering_source_path"
         ),
         details={
             "axis": axis,

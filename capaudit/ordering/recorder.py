@@ -19,7 +19,7 @@ from capaudit.ordering.locating import load_source
 from capaudit.ordering.names import AXES, difference, match_spellings
 from capaudit.ordering.record import Entry, Record
 from capaudit.ordering.sources import Source
-from capaudit.ordering.writing import CHECKPOINT_FOLDERS, FILE_NAME, write_record
+from capaudit.ordering.writing import FILE_NAME, checkpoint_folder, write_record
 
 _RANK_VARIABLES: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JAX_RANK")
 _VERSIONED: Final = (
@@ -96,13 +96,13 @@ def record_entries(
     """Record entries that were read already. Errors: as ``install_recorder``."""
     place = Path(path)
     if resumed_from is not None:
-        _check_resumed(entries, resumed_from, missing_record)
+        check_resumed(entries, resumed_from, missing_record)
     if not entries:
         raise OrderingUsageError("there is no articulation to record", place=str(place))
     record = Record(dict(entries), {**default_provenance(), **(provenance or {})}, tuple(applies_to), path=str(place))
     if (process_rank() if rank is None else rank) != 0:
         return Outcome("other-rank", str(place), record)
-    if Path(os.path.abspath(place)).parent.name in CHECKPOINT_FOLDERS and allow_checkpoint_folder:
+    if allow_checkpoint_folder and checkpoint_folder(place) is not None:
         warnings.warn(
             f"{place}: frameworks take any file in this folder for a checkpoint (patterns such as '.*'); "
             "their 'latest' may pick up the record",
@@ -145,9 +145,12 @@ def default_provenance() -> dict[str, Any]:
     }
 
 
-def _check_resumed(
-    entries: Mapping[str, Entry], resumed_from: str | os.PathLike[str], missing_record: Literal["error", "ignore"]
+def check_resumed(
+    entries: Mapping[str, Entry],
+    resumed_from: str | os.PathLike[str],
+    missing_record: Literal["error", "ignore"] = "error",
 ) -> None:
+    """Compare new entries with the record of the checkpoint that a run resumes. Errors: ``ConflictError``."""
     try:
         source = load_source(resumed_from)
     except NoRecordError:
@@ -174,9 +177,11 @@ def resume_problems(entries: Mapping[str, Entry], source: Source) -> list[str]:
         if entry is None:
             problems.append(f"articulation {key!r} is gone")
             continue
-        for axis in AXES:
-            stored, now = orders.names(axis), entry.public_names(axis)
-            if stored is None:
+        axes: list[tuple[str, tuple[str, ...] | None, tuple[str, ...] | None]] = [
+            (axis, orders.names(axis), entry.public_names(axis)) for axis in AXES
+        ]
+        for axis, stored, now in (*axes, ("actuator", orders.actuator_names, entry.actuator_names)):
+            if stored is None or now is None:
                 continue
             if axis == "joint":
                 stored = match_spellings(stored, now)

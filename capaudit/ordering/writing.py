@@ -96,6 +96,17 @@ def _quoted(text: str) -> str:
     return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", escaped)
 
 
+def checkpoint_folder(path: str | os.PathLike[str]) -> str | None:
+    """Return the name of the checkpoint folder that a record at ``path`` would lie in, itself or in its ``params``.
+
+    Nothing looks for a record in a ``params`` folder there: a checkpoint's run folder is the parent.
+    """
+    folder = Path(os.path.abspath(os.fspath(path))).parent
+    if folder.name == "params":
+        folder = folder.parent
+    return folder.name if folder.name in CHECKPOINT_FOLDERS else None
+
+
 def write_record(record: Record, path: str | os.PathLike[str], *, allow_checkpoint_folder: bool = False) -> bool:
     """Write the record to ``path`` unless an equal one stands there; return whether anything was written.
 
@@ -107,9 +118,10 @@ def write_record(record: Record, path: str | os.PathLike[str], *, allow_checkpoi
     """
     place = os.fspath(path)
     folder = Path(os.path.abspath(place)).parent
-    if folder.name in CHECKPOINT_FOLDERS and not allow_checkpoint_folder:
+    checkpoints = checkpoint_folder(place)
+    if checkpoints is not None and not allow_checkpoint_folder:
         raise OrderingUsageError(
-            f"a record is not written into {folder.name!r}: frameworks take any file there for a checkpoint",
+            f"a record is not written into {checkpoints!r}: frameworks take any file there for a checkpoint",
             place=place,
             remedy="write it into the run folder's 'params', or allow it explicitly (allow_checkpoint_folder)",
         )

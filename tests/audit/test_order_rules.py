@@ -103,3 +103,18 @@ def test_hostile_sources_do_not_break_a_rule(tmp_path: Path) -> None:
         "y = joint_names.index(a) if a in joint_names else -1\n"
     )
     assert codes(tmp_path, extend_select=("ORD",))
+
+
+def test_a_traversal_that_collects_names_and_returns_the_list_is_one(tmp_path: Path) -> None:
+    walk = """def body_order(root):
+    queue, out = [root], []
+    while queue:
+        node = queue.pop(0)
+        out.append(node.{what})
+        queue.extend(node.children)
+    return out
+"""
+    (tmp_path / "m.py").write_text(walk.format(what="name"), encoding="utf-8")
+    assert codes(tmp_path, select=("ORD010",)) == ["ORD010"]
+    (tmp_path / "m.py").write_text(walk.format(what="mass"), encoding="utf-8")
+    assert codes(tmp_path, select=("ORD010",)) == []

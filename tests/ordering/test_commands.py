@@ -124,3 +124,22 @@ def test_the_python_of_the_guide_is_valid() -> None:
     assert len(blocks) >= 2
     for block in blocks:
         compile(block, "ordering.md", "exec")
+
+
+def test_resuming_is_checked_where_the_record_is_only_printed(run: Run, tmp_path: Path) -> None:
+    write_run(tmp_path / "old", robot=entry(("a", "b"), ("base",)))
+    (tmp_path / "live.json").write_text(
+        json.dumps({"backend": "newton", "joint_names": ["b", "a"], "body_names": ["base"]}), encoding="utf-8"
+    )
+    arguments = ("ordering", "record", "--from", str(tmp_path / "live.json"), "--resumed-from", str(tmp_path / "old"))
+    outcome = run(*arguments)
+    assert outcome.status == 7
+    assert "schema" not in outcome.out
+
+
+def test_o24_names_that_differ_propose_every_field_that_decides(run: Run, tmp_path: Path) -> None:
+    write_run(tmp_path, robot=entry(("a", "b"), ("base",)))
+    outcome = run("ordering", "resolve", str(tmp_path), "--joints", "a,c")
+    assert outcome.status == 6
+    for field in ("joint_ordering", "body_ordering", "ordering_source_path"):
+        assert f"ArticulationCfg.{field}" in outcome.err

@@ -118,3 +118,25 @@ def test_o23_a_deep_tree_does_not_exhaust_the_stack() -> None:
         node = node[0]
     node.append(ArticulationCfg(joint_ordering="from_checkpoint"))
     assert len(inject(root, "m.pt")) == 1
+
+
+@pytest.mark.parametrize("override", ["lst.0.ordering_source_path=null", "owner.arm.ordering_source_path=null"])
+def test_o23_an_override_wins_by_any_path_of_a_shared_object(override: str) -> None:
+    shared = ArticulationCfg(joint_ordering="from_checkpoint")
+    scene = SceneCfg(robot=ArticulationCfg(), arm=shared)
+    inject({"scene": scene, "lst": [shared], "owner": scene}, "m.pt", overrides=[override])
+    assert shared.ordering_source_path is None
+
+
+def test_o23_an_override_of_one_place_leaves_a_namesake_elsewhere_alone() -> None:
+    inner, outer = (ArticulationCfg(joint_ordering="from_checkpoint") for _ in range(2))
+    cfg = {"scene": SceneCfg(robot=inner), "robot": outer}
+    inject(cfg, "m.pt", overrides=["env.scene.robot.ordering_source_path=null"])
+    assert (inner.ordering_source_path, outer.ordering_source_path) == (None, "m.pt")
+
+
+def test_o23_a_path_in_an_override_is_the_one_that_counts() -> None:
+    cfg = EnvCfg()
+    found = inject(cfg, "m.pt", overrides=["env.scene.robot.ordering_source_path=user.pt"])
+    assert cfg.scene.robot.ordering_source_path == "user.pt"
+    assert found[0].action == "kept"

@@ -163,3 +163,27 @@ def test_o27_spellings_of_degrees_of_freedom_do_not_count(tmp_path: Path) -> Non
         )
     )
     assert all(item.agrees for item in compare_sources(record, leapp))
+
+
+@pytest.mark.parametrize("shape", ["[batch, 12]", ["batch", 12], "(-1, 12)", "torch.Size([1, 12])", 12, "12"])
+def test_o26_a_shape_in_any_form_tells_whole_axes_from_parts(tmp_path: Path, shape: Any) -> None:
+    whole = tensor(
+        "state:robot:joint_pos", [None, list(GO1_JOINTS)] if shape not in (12, "12") else [GO1_JOINTS], shape
+    )
+    whole["element_names"] = [list(axis) if axis else None for axis in whole["element_names"]]
+    assert load_leapp(write(tmp_path, artifact(whole))).articulations["robot"].joint_names == GO1_JOINTS
+    part = {**whole, "element_names": [list(axis[:5]) if axis else None for axis in whole["element_names"]]}
+    with pytest.raises(LeappIncompleteError):
+        load_leapp(write(tmp_path, artifact(part), "part.yaml"))
+
+
+def test_o26_the_temporal_axis_may_stand_in_a_list_of_its_own(tmp_path: Path) -> None:
+    history = tensor("state:robot:joint_pos", [["__temporal_axis__"], list(GO1_JOINTS)], [1, 12])
+    assert load_leapp(write(tmp_path, artifact(history))).articulations["robot"].joint_names == GO1_JOINTS
+
+
+@pytest.mark.parametrize("key", ["models", "pipeline", "system information"])
+def test_o26_a_file_that_lacks_one_top_key_is_a_broken_leapp_file_wherever_it_is_read(tmp_path: Path, key: str) -> None:
+    document = {name: value for name, value in artifact(JOINT_POS).items() if name != key}
+    with pytest.raises(NotLeappError, match=key):
+        load_source(write(tmp_path, document))

@@ -52,3 +52,11 @@ def test_o14_a_checkpoint_without_a_record_is_an_error_unless_that_is_accepted(t
         record_entries(entries, tmp_path / "o.yaml", resumed_from=tmp_path / "old.pt")
     outcome = record_entries(entries, tmp_path / "o.yaml", resumed_from=tmp_path / "old.pt", missing_record="ignore")
     assert outcome.action == "written"
+
+
+def test_o14_another_actuator_order_is_an_error_where_both_know_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "old", robot=entry(("a", "b"), ("base",), actuator_names=("m_a", "m_b")))
+    turned = {"robot": entry(("a", "b"), ("base",), actuator_names=("m_b", "m_a"))}
+    with pytest.raises(ConflictError, match="actuator order: place 0 was 'm_a' and is 'm_b'"):
+        record_entries(turned, tmp_path / "o.yaml", resumed_from=tmp_path / "old")
+    record_entries({"robot": entry(("a", "b"), ("base",))}, tmp_path / "o.yaml", resumed_from=tmp_path / "old")

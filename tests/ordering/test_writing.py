@@ -222,3 +222,13 @@ def test_a_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
 def test_the_text_of_a_record_is_the_same_for_the_same_record() -> None:
     record = Record({"robot": entry(), "arm": entry(("a",), ("b",))}, {"created": "x"})
     assert dump_record(record) == dump_record(record)
+
+
+@pytest.mark.parametrize("folder", ["checkpoints", "nn"])
+def test_o12_a_folder_of_checkpoints_is_no_run_folder_either(tmp_path: Path, folder: str) -> None:
+    """Nothing looks in ``nn/params``, so a record there would never be found again."""
+    path = tmp_path / folder / "params" / "ordering.yaml"
+    with pytest.raises(OrderingUsageError, match="not written into"):
+        record_entries({"robot": entry()}, path)
+    with pytest.warns(UserWarning, match="checkpoint"):
+        record_entries({"robot": entry()}, path, allow_checkpoint_folder=True)

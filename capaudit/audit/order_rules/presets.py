@@ -112,5 +112,16 @@ def _returns_names(nodes: list[ast.AST]) -> bool:
     returned = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
     if not returned:
         return False
-    spoken = [last_part(n) for value in returned for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute))]
+    results = {value.id for value in returned if isinstance(value, ast.Name)}
+    collected = [
+        n.args[0]
+        for n in nodes
+        if isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "append"
+        and last_part(n.func.value) in results
+        and n.args
+    ]
+    values = [*returned, *collected]
+    spoken = [last_part(n) for value in values for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute))]
     return any({"name", "names", "order"} & words(name) for name in spoken)
