@@ -230,10 +230,20 @@ class _Reader:
             raise _wrong(self.file, key, "a list of strings", value)
         return tuple(self.text(f"{key}[{index}]", item) for index, item in enumerate(value))
 
-    def text_table(self, key: str, value: object) -> dict[str, str]:
+    def versions(self, key: str, value: object) -> dict[str, str]:
         if not isinstance(value, dict):
             raise _wrong(self.file, key, "a table of strings", value)
-        return {name: self.text(f"{key}.{name}", item) for name, item in value.items()}
+        return {name: self.version(f"{key}.{name}", item) for name, item in value.items()}
+
+    def version(self, key: str, value: object) -> str:
+        from capaudit.knowledge.versions import version_key
+
+        text = self.text(key, value)
+        try:
+            version_key(text)
+        except ValueError:
+            raise _wrong(self.file, key, 'a version such as "2.11"', value) from None
+        return text
 
     def texts_table(self, key: str, value: object) -> dict[str, tuple[str, ...]]:
         if not isinstance(value, dict):
@@ -348,7 +358,7 @@ _KEYS: Final[Mapping[str, _Key]] = {
     "extend-select": ("extend_select", _Reader.texts),
     "per-file-ignores": ("per_file_ignores", _Reader.texts_table),
     "strict": ("strict", _Reader.flag),
-    "versions": ("versions", _Reader.text_table),
+    "versions": ("versions", _Reader.versions),
     "evidence": ("evidence", _Reader.texts),
     "require-evidence": ("require_evidence", _Reader.flag),
     "baseline": ("baseline", _Reader.text),

@@ -98,7 +98,8 @@ def _audit(options: AuditOptions, started: float) -> Result:
         for context in spans_of:
             node = context.function.node if context.function else None
             if node is not None:
-                audited.append((context.module.file, node.lineno, node.end_lineno or node.lineno))
+                first = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
+                audited.append((context.module.file, first, node.end_lineno or node.lineno))
     attach_fallbacks(program, results, knowledge)
     findings = [finding for _, verdict in results for finding in verdict.findings]
     if options.collect_fixes:

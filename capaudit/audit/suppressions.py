@@ -39,8 +39,8 @@ def apply_suppressions(
 ) -> tuple[list[Finding], list[Finding]]:
     """Part findings into kept and suppressed ones; CAP902 for idle and expired, CAP903 for reasonless comments.
 
-    ``audited_lines`` holds, per file, the line spans of reachable functions: a comment elsewhere has
-    nothing to suppress in this run and is not called unused. ``today`` is an ISO date.
+    ``audited_lines`` holds, per file, the line spans of reachable functions, decorators included: a comment on
+    code elsewhere has nothing to suppress in this run and is not called unused. ``today`` is an ISO date.
     """
     suppressions: dict[str, list[_Suppression]] = {}
     kept: list[Finding] = []
@@ -66,7 +66,7 @@ def apply_suppressions(
     for file, group in suppressions.items():
         spans = audited_lines.get(file, [])
         for suppression in group:
-            line = suppression.comment.line
+            line = suppression.last
             # Order rules look at whole files and partly on request, so that nothing says a comment of theirs is idle.
             unused = {rule: code for rule, code in suppression.codes.items() if code not in suppression.used}
             idle = [rule for rule, code in unused.items() if not code.startswith("ORD")]

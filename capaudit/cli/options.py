@@ -168,7 +168,9 @@ def with_selection(
         return merged
     from capaudit.cli.selectors import canonical
 
-    return merged.with_selectors(canonical(merged.selectors, merged.source))
+    typed = dict.fromkeys((*split(select), *split(ignore), *split(extend_select), *weights))
+    configured = [selector for selector in merged.selectors if selector not in typed]
+    return merged.with_selectors({**canonical(typed, None), **canonical(configured, merged.source)})
 
 
 def split(values: tuple[str, ...]) -> tuple[str, ...]:

@@ -59,10 +59,11 @@ class StandardInput:
 
     def require_python(self) -> None:
         """Refuse text that no audit can read. Errors: ``InputError`` with the place in it."""
+        from capaudit.program.index import shown_path
         from capaudit.program.reading import parse_source
         from capaudit.program.symbols import Unparsable
 
-        name = self.file.name
+        name = shown_path(self.file, Path.cwd())
         parsed = parse_source(self.data, name)
         if isinstance(parsed, Unparsable):
             raise InputError(

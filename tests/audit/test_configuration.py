@@ -102,6 +102,7 @@ def test_a_file_without_the_table_gives_the_defaults(tmp_path: Path) -> None:
         ("[tool.capaudit]\npaths = ['']", "'tool.capaudit.paths[0]' is ''", "a non-empty string"),
         ("[tool.capaudit]\nversions = ['torch']", "'tool.capaudit.versions'", "a table of strings"),
         ("[tool.capaudit.versions]\ntorch = 2.1", "'tool.capaudit.versions.torch' is 2.1", "a non-empty string"),
+        ("[tool.capaudit.versions]\ntorch = 'main'", "'tool.capaudit.versions.torch' is 'main'", "a version such as"),
         ("[tool.capaudit.per-file-ignores]\n'a' = 'CAP1'", 'per-file-ignores."a"', "a list of strings"),
         ("[tool.capaudit]\nper-file-ignores = []", "per-file-ignores", "a table of lists of strings"),
         ("[tool]\ncapaudit = 3", "'tool.capaudit' is 3", "it must be a table"),

@@ -213,6 +213,19 @@ def test_an_unused_suppression_is_a_finding(tmp_path: Path) -> None:
     assert [code for _, code in codes(audit_text(tmp_path, text))] == ["CAP902"]
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "    @kept  # capaudit: ignore[CAP101] -- meant for the whole function\n    def step(self):\n",
+        "    @kept\n    # capaudit: ignore[CAP101] -- meant for the whole function\n    def step(self):\n",
+        "    # capaudit: ignore[CAP101] -- meant for the whole function\n    def step(self):\n",
+    ],
+)
+def test_a_suppression_on_a_head_does_not_cover_the_body_and_says_that_it_is_idle(tmp_path: Path, head: str) -> None:
+    text = "def kept(function):\n    return function\n\n\n" + _BASE + head + "        return self.x.item()\n"
+    assert sorted(code for _, code in codes(audit_text(tmp_path, text))) == ["CAP101", "CAP902"]
+
+
 def test_an_entry_that_names_nothing_proposes_what_is_near(tmp_path: Path) -> None:
     with pytest.raises(UnresolvedEntryError, match=r"Env\.step"):
         audit_text(tmp_path, _BASE + "    def step(self):\n        pass\n", entry="Env.stepp")

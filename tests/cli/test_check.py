@@ -171,6 +171,16 @@ def test_an_unknown_selector_in_the_configuration_names_its_file(engine: FakeAud
     assert f"{folder}/pyproject.toml: no rule fits the selector 'CAP777'" in outcome.err
 
 
+@pytest.mark.parametrize("option", ["--select", "--ignore", "--extend-select", "--severity"])
+def test_an_unknown_selector_of_the_command_line_is_not_blamed_on_the_configuration(
+    engine: FakeAudit, folder: Path, run: Run, option: str
+) -> None:
+    (folder / "pyproject.toml").write_text("[tool.capaudit]\nignore = ['CAP101']\n")
+    outcome = run("check", option, "CAP777=note" if option == "--severity" else "CAP777")
+    assert outcome.status == 2
+    assert outcome.err.startswith("capaudit: error: no rule fits the selector 'CAP777'\n")
+
+
 def test_an_entry_that_does_not_resolve_is_status_2_with_the_nearest_names(
     engine: FakeAudit, folder: Path, run: Run
 ) -> None:

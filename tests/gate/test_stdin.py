@@ -57,3 +57,12 @@ def test_an_excluded_file_is_silent(folder: Path, run: Run, monkeypatch: pytest.
     project(folder, 'exclude = ["maths.py"]\n', source=CALLER)
     feed(monkeypatch, HELPER.replace(".mean()", ".mean().item()"))
     assert run("check", "-", "--stdin-filename", "robots/maths.py").status == 0
+
+
+def test_an_error_names_the_file_that_the_text_stands_for(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project(folder, source=CALLER)
+    feed(monkeypatch, "def broken(:\n")
+    outcome = run("check", "-", "--stdin-filename", "robots/maths.py")
+    assert (outcome.status, outcome.err.startswith("capaudit: error: robots/maths.py:1:12: ")) == (2, True)
