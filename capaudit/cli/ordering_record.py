@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def record_command(
     record is printed. A record that stands there already is left alone when it is equal, and is an error
     when it differs: there is no force.
     """
-    from capaudit.ordering.record import Record
+    from capaudit.ordering.record import Record, validated
     from capaudit.ordering.recorder import check_resumed, default_provenance, record_entries
     from capaudit.ordering.writing import dump_record
     from capaudit.report import ordering as report
@@ -52,21 +53,25 @@ def record_command(
     if target is None:
         if resumed_from is not None:
             check_resumed(given.entries, resumed_from)
-        record = Record(given.entries, {**default_provenance(), **given.provenance}, applies_to)
+        record = validated(Record(given.entries, {**default_provenance(), **given.provenance}, applies_to), path)
         click.echo(
             report.as_json("record", "recorded", 0, report.record_fields(record)) if as_json else dump_record(record),
             nl=False,
         )
         return 0
-    outcome = record_entries(
-        given.entries,
-        target,
-        resumed_from=resumed_from,
-        applies_to=applies_to,
-        provenance=given.provenance,
-        rank=0,
-        allow_checkpoint_folder=allow_checkpoint_folder,
-    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        outcome = record_entries(
+            given.entries,
+            target,
+            resumed_from=resumed_from,
+            applies_to=applies_to,
+            provenance=given.provenance,
+            rank=0,
+            allow_checkpoint_folder=allow_checkpoint_folder,
+        )
+    for warning in caught:
+        click.echo(f"capaudit: warning: {warning.message}", err=True)
     if as_json:
         click.echo(report.as_json("record", outcome.action, 0, report.record_fields(outcome.record)), nl=False)
         return 0

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from capaudit.ordering.adapters import make_entry
-from capaudit.ordering.errors import CorruptRecordError, DuplicateKeyError, OrderingUsageError
+from capaudit.ordering.errors import BadNameError, CorruptRecordError, DuplicateKeyError, OrderingUsageError
+from capaudit.ordering.names import name_problem
 from capaudit.ordering.reading import read_bytes
-from capaudit.ordering.record import Entry
+from capaudit.ordering.record import Entry, Record, validated
 
 _KNOWN: Final = (
     "backend",
@@ -56,7 +57,8 @@ def explicit_entries(document: Any, place: str, backend: str | None = None) -> d
 
     An entry has ``joint_names`` and ``body_names`` (or ``public_*``), and may have ``backend``, ``backend_*``,
     ``is_fixed_base``, ``configured`` and ``actuator_names``; a bare list is the joint names. Errors:
-    ``CorruptRecordError`` for other data, ``OrderingUsageError`` for a record that names no backend.
+    ``CorruptRecordError`` for other data,
+    ``BadNameError`` with articulation, field and index, ``OrderingUsageError`` for a record that names no backend.
     """
     if isinstance(document, Mapping) and isinstance(document.get("articulations"), Mapping):
         document = document["articulations"]
@@ -79,23 +81,44 @@ def _entry(key: str, value: Any, place: str, backend: str | None) -> Entry:
         raise CorruptRecordError(f"articulation {key!r} has the unknown key {unknown[0]!r}", place=place)
     joints = value.get("public_joint_names", value.get("joint_names"))
     bodies = value.get("public_body_names", value.get("body_names", []))
-    for what, names in (("joint_names", joints), ("body_names", bodies)):
-        if not isinstance(names, list):
-            raise CorruptRecordError(f"articulation {key!r}: {what} is no list of names", place=place)
+    optional = ("backend_joint_names", "backend_body_names", "actuator_names")
+    lists = {"joint_names": joints, "body_names": bodies, **{what: value[what] for what in optional if value.get(what)}}
+    for what, names in lists.items():
+        _check_names(names, place, key, what)
     configured = value.get("configured") or value
+    if not isinstance(configured, Mapping):
+        raise CorruptRecordError(f"articulation {key!r}: configured is no mapping", place=place)
+    fixed = value.get("is_fixed_base", False)
+    if not isinstance(fixed, bool):
+        raise CorruptRecordError(f"articulation {key!r}: is_fixed_base is neither true nor false", place=place)
     named = backend or value.get("backend")
     if not isinstance(named, str) or not named:
         raise OrderingUsageError(
             f"articulation {key!r} names no backend", place=place, remedy="add 'backend', or give --backend"
         )
-    return make_entry(
+    entry = make_entry(
         named,
         joint_names=joints,
         body_names=bodies,
-        is_fixed_base=bool(value.get("is_fixed_base", False)),
+        is_fixed_base=fixed,
         backend_joint_names=value.get("backend_joint_names"),
         backend_body_names=value.get("backend_body_names"),
         joint_ordering=configured.get("joint_ordering"),
         body_ordering=configured.get("body_ordering"),
         actuator_names=value.get("actuator_names"),
     )
+    validated(Record({key: entry}), place)
+    return entry
+
+
+def _check_names(names: Any, place: str, key: str, field: str) -> None:
+    if not isinstance(names, list):
+        raise CorruptRecordError(f"articulation {key!r}: {field} is no list of names", place=place)
+    found = name_problem(names)
+    if found is not None:
+        index, problem = found
+        raise BadNameError(
+            f"articulation {key!r}, {field}[{index}]: {problem}",
+            place=place,
+            details={"articulation": key, "field": field, "index": index},
+        )

@@ -56,7 +56,8 @@ def axis_ordering(
     Joint names pass through the spelling match first. Errors: ``NotAPermutationError`` with the exact
     missing and extra names, ``LiveNamesError`` for live names that nothing can be matched with.
     """
-    live = tuple(live_names)
+    # Frameworks hand out their own string types; results hold exactly ``str``.
+    live = tuple(str(name) if isinstance(name, str) else name for name in live_names)
     check_live(live, axis, articulation)
     stored = match_spellings(names, live) if axis == "joint" else tuple(names)
     if stored == live:

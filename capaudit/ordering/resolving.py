@@ -92,7 +92,7 @@ def from_checkpoint(
             )
         maps[axis] = axis_ordering(stored, names, axis, articulation=key, backend=backend, place=found.path)
         mapped = maps[axis]
-        public[axis] = tuple(names) if mapped is None else mapped.names
+        public[axis] = tuple(map(str, names)) if mapped is None else mapped.names
     return Resolution(key, found, maps["joint"], maps["body"], public["joint"], public["body"])
 
 
@@ -137,7 +137,7 @@ def resolve_configured(
         else:
             mapped = _explicit(wanted, live, axis, articulation, backend)
         maps.append(mapped)
-        names.append(tuple(live) if mapped is None else mapped.names)
+        names.append(tuple(map(str, live)) if mapped is None else mapped.names)
     return Resolution(key or "robot", source, maps[0], maps[1], names[0], names[1])
 
 

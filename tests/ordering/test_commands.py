@@ -143,3 +143,39 @@ def test_o24_names_that_differ_propose_every_field_that_decides(run: Run, tmp_pa
     assert outcome.status == 6
     for field in ("joint_ordering", "body_ordering", "ordering_source_path"):
         assert f"ArticulationCfg.{field}" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("joint_names", ["a", 3], "joint_names[1]"),
+        ("joint_names", ["a", None], "joint_names[1]"),
+        ("body_names", ["base", "base"], "body_names[1]"),
+        ("actuator_names", "ab", "actuator_names"),
+        ("backend_joint_names", ["a", "c"], "not a permutation"),
+        ("is_fixed_base", "no", "is_fixed_base"),
+        ("configured", "physx", "configured"),
+    ],
+)
+@pytest.mark.parametrize("command", [("record", "--from"), ("show",)])
+def test_o5_explicit_json_is_checked_as_strictly_as_a_record(
+    run: Run, tmp_path: Path, command: tuple[str, ...], field: str, value: object, said: str
+) -> None:
+    entry = {"backend": "physx", "joint_names": ["a", "b"], "body_names": ["base", "l"], field: value}
+    path = tmp_path / "orders.json"
+    path.write_text(json.dumps({"robot": entry}), encoding="utf-8")
+    outcome = run("ordering", *command, str(path))
+    assert outcome.status == 4
+    assert said in outcome.err
+    assert "'robot'" in outcome.err
+
+
+def test_o12_the_command_warns_in_one_line_when_it_writes_among_checkpoints(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "orders.json"
+    path.write_text(json.dumps({"backend": "physx", "joint_names": ["a"]}), encoding="utf-8")
+    target = tmp_path / "nn" / "ordering.yaml"
+    outcome = run("ordering", "record", "--from", str(path), "--output", str(target), "--allow-checkpoint-folder")
+    assert outcome.status == 0
+    assert target.is_file()
+    assert outcome.err.startswith("capaudit: warning: ")
+    assert len(outcome.err.splitlines()) == 1

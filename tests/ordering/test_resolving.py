@@ -468,3 +468,15 @@ def test_an_unreadable_place_is_one_clear_error(tmp_path: Path) -> None:
 def test_recording_without_any_articulation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OrderingUsageError, match="no articulation"):
         record_entries({}, tmp_path / "ordering.yaml")
+
+
+def test_live_names_of_a_framework_s_own_string_type_are_names(tmp_path: Path) -> None:
+    class Name(str):
+        """As ``numpy.str_`` is one."""
+
+    write_run(tmp_path, robot=entry(("a", "b"), ("base",)))
+    turned = from_checkpoint(tmp_path, joint_names=[Name("b"), Name("a")], body_names=[Name("base")])
+    assert turned.joint is not None
+    assert turned.joint.user_to_backend == (1, 0)
+    assert {type(name) for name in (*turned.joint.names, *turned.joint.backend_names)} == {str}
+    assert [type(name) for name in turned.body_names or ()] == [str]
