@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from capaudit.ordering.errors import LiveNamesError, NotAPermutationError
 from capaudit.ordering.names import Axis, difference, match_spellings, name_problem, near_misses
@@ -56,8 +56,7 @@ def axis_ordering(
     Joint names pass through the spelling match first. Errors: ``NotAPermutationError`` with the exact
     missing and extra names, ``LiveNamesError`` for live names that nothing can be matched with.
     """
-    # Frameworks hand out their own string types; results hold exactly ``str``.
-    live = tuple(str(name) if isinstance(name, str) else name for name in live_names)
+    live = plain_names(live_names)
     check_live(live, axis, articulation)
     stored = match_spellings(names, live) if axis == "joint" else tuple(names)
     if stored == live:
@@ -70,6 +69,11 @@ def axis_ordering(
     for public, native in enumerate(user_to_backend):
         backend_to_user[native] = public
     return AxisOrdering(axis, stored, live, user_to_backend, tuple(backend_to_user))
+
+
+def plain_names(names: Sequence[Any]) -> tuple[Any, ...]:
+    """Return names as exactly ``str``: frameworks hand out their own string types. What is no text stays."""
+    return tuple(str(name) if isinstance(name, str) else name for name in names)
 
 
 def check_live(names: Sequence[object], axis: Axis, articulation: str) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from capaudit.ordering.errors import MissingEntryError, OrderingUsageError
 from capaudit.ordering.locating import load_source
-from capaudit.ordering.mapping import AxisOrdering, axis_ordering, check_live
+from capaudit.ordering.mapping import AxisOrdering, axis_ordering, check_live, plain_names
 from capaudit.ordering.names import Axis
 from capaudit.ordering.sources import Source
 
@@ -92,7 +92,7 @@ def from_checkpoint(
             )
         maps[axis] = axis_ordering(stored, names, axis, articulation=key, backend=backend, place=found.path)
         mapped = maps[axis]
-        public[axis] = tuple(map(str, names)) if mapped is None else mapped.names
+        public[axis] = plain_names(names) if mapped is None else mapped.names
     return Resolution(key, found, maps["joint"], maps["body"], public["joint"], public["body"])
 
 
@@ -137,7 +137,7 @@ def resolve_configured(
         else:
             mapped = _explicit(wanted, live, axis, articulation, backend)
         maps.append(mapped)
-        names.append(tuple(map(str, live)) if mapped is None else mapped.names)
+        names.append(plain_names(live) if mapped is None else mapped.names)
     return Resolution(key or "robot", source, maps[0], maps[1], names[0], names[1])
 
 
@@ -156,7 +156,7 @@ def _explicit(
 ) -> AxisOrdering | None:
     key = articulation or "robot"
     if wanted is None:
-        check_live(live, axis, key)
+        check_live(plain_names(live), axis, key)
         return None
     if isinstance(wanted, (list, tuple)):
         return axis_ordering(

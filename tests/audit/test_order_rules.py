@@ -118,3 +118,19 @@ def test_a_traversal_that_collects_names_and_returns_the_list_is_one(tmp_path: P
     assert codes(tmp_path, select=("ORD010",)) == ["ORD010"]
     (tmp_path / "m.py").write_text(walk.format(what="mass"), encoding="utf-8")
     assert codes(tmp_path, select=("ORD010",)) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("joint_order or list(range(num_joints))", ["ORD011"]),
+        ("list(range(num_joints)) if joint_order is None else joint_order", ["ORD011"]),
+        ("joint_order or stored_order(num_joints)", []),
+    ],
+)
+def test_an_identity_that_only_stands_in_for_a_missing_map_is_made_up_too(
+    tmp_path: Path, value: str, expected: list[str]
+) -> None:
+    source = f"def f(num_joints, joint_order=None):\n    joint_order = {value}\n    return joint_order\n"
+    (tmp_path / "m.py").write_text(source, encoding="utf-8")
+    assert codes(tmp_path, select=("ORD011",)) == expected

@@ -112,7 +112,7 @@ def missing_as_identity(file: SourceFile, program: Program) -> Iterator[Hit]:
     for assign, target, value in file.assignments:
         name = last_part(target)
         # What is stored into a part of an array numbers something; it is no map.
-        if isinstance(target, (ast.Name, ast.Attribute)) and _is_identity_range(value) and _is_joint_map(name, value):
+        if isinstance(target, (ast.Name, ast.Attribute)) and _falls_to_identity(value) and _is_joint_map(name, value):
             yield Hit(assign, f"{name} is the identity, whatever the two orders are")
     for branch in file.all(ast.IfExp):
         yield from _silent_default(file, branch)
@@ -128,6 +128,15 @@ def missing_as_identity_possibly(file: SourceFile, program: Program) -> Iterator
         yield from _dropped(mapping, mapping.value)
     for loop in file.all(ast.For):
         yield from _dropped_in_loop(loop)
+
+
+def _falls_to_identity(value: ast.expr) -> bool:
+    """Whether a value is the identity, at least where its alternative is missing (``order or list(range(n))``)."""
+    if isinstance(value, ast.BoolOp) and isinstance(value.op, ast.Or):
+        return _is_identity_range(value.values[-1])
+    if isinstance(value, ast.IfExp):
+        return _is_identity_range(value.body) or _is_identity_range(value.orelse)
+    return _is_identity_range(value)
 
 
 def _is_identity_range(value: ast.expr) -> bool:
