@@ -6,7 +6,7 @@ import ast
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from capaudit.audit import attributes, calls, hints, stores
+from capaudit.audit import attributes, calls, hints, late, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -14,6 +14,7 @@ from capaudit.audit.values import (
     Atom,
     Box,
     ClassRef,
+    Const,
     Function,
     Instance,
     Returns,
@@ -78,6 +79,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
             value = join(value, field_value(frame, atom, name))
     elif not value or value == (NONE,):
         value = join(value, _declared(frame, atom, name, node))
+    if len(value) == 1 and isinstance(value[0], Const) and late.is_set_by_others(machine, atom.cls, name):
+        value = host(value[0].type_name)
     if value == unknown and cell.node is None:
         # Nothing binds it: what subclasses and mixins offer under that name is what such an object can have.
         value = _inherited(frame, atom, name, node) or value

@@ -148,6 +148,28 @@ _STORE = re.compile(
 )
 
 
+def is_set_by_others(machine: Machine, cls: ClassInfo, name: str) -> bool:
+    """Whether code that no evaluation has run may give an attribute another value than construction does.
+
+    That is a method of the class that only its users call, or a function that names the class and binds
+    the attribute on some object: a builder that fills in the counts of what it makes.
+    """
+    key = ("set-by-others", cls, name)
+    known: bool | None = machine.memo.get(key)
+    if known is None:
+        known = machine.memo[key] = any(_may_set(machine, cls, f) for f in _stores_index(machine).get(name, ()))
+    return known
+
+
+def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
+    if function.name in _SETUP or function.module not in machine.program.productive or machine.by_function.get(function):
+        return False
+    if function.cls is not None and _related(machine, cls, function.cls):
+        return not any(True for _ in machine.program.calls_to(function.name))
+    lines = function.module.source.splitlines()[function.line - 1 : function.node.end_lineno]
+    return re.search(rf"\b{re.escape(cls.name)}\(", "\n".join(lines)) is not None
+
+
 def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
     """Functions whose text binds one of the names, or an attribute whose name is computed."""
     found: dict[FunctionInfo, None] = {}
