@@ -162,7 +162,9 @@ def is_set_by_others(machine: Machine, cls: ClassInfo, name: str) -> bool:
 
 
 def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
-    if function.name in _SETUP or function.module not in machine.program.productive or machine.by_function.get(function):
+    if function.name in _SETUP or machine.by_function.get(function):
+        return False
+    if function.module not in machine.program.productive:
         return False
     if function.cls is not None and _related(machine, cls, function.cls):
         return not any(True for _ in machine.program.calls_to(function.name))
