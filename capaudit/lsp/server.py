@@ -178,7 +178,11 @@ class Server(LanguageServer):
         return split_lines(_text(path, folder.audited))
 
     def lines(self, uri: str) -> list[str]:
-        return split_lines(self.workspace.get_text_document(uri).source)
+        """Return a document's lines; none where it is closed and cannot be read (a question that came too late)."""
+        try:
+            return split_lines(self.workspace.get_text_document(uri).source)
+        except (OSError, ValueError):
+            return []
 
 
 def build(audit: Audit, pause: float = PAUSE) -> Server:

@@ -247,6 +247,8 @@ def test_buffers_and_folders_that_are_none_end_nothing(project: Path) -> None:
             context = types.CodeActionContext(diagnostics=[])
             parameters = types.CodeActionParams(document, types.Range(start, start), context)
             assert not await editor.text_document_code_action_async(parameters)
+            editor.text_document_did_close(types.DidCloseTextDocumentParams(document))
+            assert await editor.text_document_hover_async(types.HoverParams(document, start)) is None
         (project / FILE).unlink()
         (project / "robots" / "__init__.py").unlink()
         (project / "robots").rmdir()
