@@ -72,8 +72,9 @@ def entries(
     """Return the one entry of a model.
 
     ``root`` keeps the subtree of that body; ``include_world`` keeps body 0, the world, which no framework on top
-    counts; ``bodies=False`` records the joints alone. Errors: ``LiveNamesError`` with the index of a joint,
-    body or actuator without a name, ``OrderingUsageError`` for a root that is not there or has no joints.
+    counts; ``bodies=False`` leaves the bodies out; actuators are left out where one has no name. Errors:
+    ``LiveNamesError`` with the index of a joint or body without a name, ``OrderingUsageError`` for a root that is not
+    there or has no joints.
     """
     key = name or "robot"
     kept = _subtree(model, root)
@@ -84,14 +85,15 @@ def entries(
         raise OrderingUsageError("the model has no joint besides a free one, so there is no order to record")
     names = _named(model, "body", body_ids, key, " (or leave the bodies out)")
     actuator_ids = [a for a in range(model.nu) if root is None or _drives(model, a) in joint_ids]
-    actuators = _named(model, "actuator", actuator_ids, key)
+    # Many models drive named joints by nameless actuators; that axis is then not known, and the others are.
+    is_known = all(model.actuator(a).name for a in actuator_ids)
     return {
         key: make_entry(
             backend or "mujoco",
             joint_names=joints,
             body_names=names,
             is_fixed_base=not any(_is_free(model, j) and int(model.jnt_bodyid[j]) in kept for j in range(model.njnt)),
-            actuator_names=actuators,
+            actuator_names=_named(model, "actuator", actuator_ids, key) if is_known else None,
         )
     }
 
