@@ -50,7 +50,7 @@ def observed(summary: EvidenceSummary) -> Iterator[str]:
         numbers = (text.rjust(width) for text, width in zip(line[1:], widths[1:], strict=True))
         yield f"  {line[0].ljust(widths[0])}  {'  '.join(numbers)}".rstrip()
     if summary.stale:
-        yield f"  stale: {count(summary.stale, 'item')} of this evidence speak of source that reads differently now"
+        yield f"  stale: {count(summary.stale, 'item')} of this evidence, taken on source that reads differently now"
     for name in summary.foreign[:_SHOWN_DOCUMENTS]:
         yield f"  {printable(name)} speaks of no file that was audited"
     if len(summary.foreign) > _SHOWN_DOCUMENTS:
