@@ -36,6 +36,7 @@ from capaudit.program import ClassInfo, FunctionInfo
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
+    from capaudit.audit.contexts import Cell
     from capaudit.audit.frame import Frame
     from capaudit.audit.machine import Machine
 
@@ -79,12 +80,17 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
             value = join(value, field_value(frame, atom, name))
     elif not value or value == (NONE,):
         value = join(value, _declared(frame, atom, name, node))
-    if len(value) == 1 and isinstance(value[0], Const) and late.is_set_by_others(machine, atom.cls, name):
+    if len(value) == 1 and isinstance(value[0], Const) and _is_open(frame, atom, name, cell):
         value = host(value[0].type_name)
     if value == unknown and cell.node is None:
         # Nothing binds it: what subclasses and mixins offer under that name is what such an object can have.
         value = _inherited(frame, atom, name, node) or value
     return value
+
+
+def _is_open(frame: Frame, atom: Instance, name: str, cell: Cell) -> bool:
+    """Whether a constant from construction may have been replaced by code that was not evaluated."""
+    return not stores.is_written(frame, cell) and late.is_set_by_others(frame.machine, atom.cls, name)
 
 
 def _constructed(machine: Machine, cls: ClassInfo) -> list[Instance]:

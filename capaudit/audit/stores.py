@@ -45,6 +45,11 @@ def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
     return value
 
 
+def is_written(frame: Frame, cell: Cell) -> bool:
+    """Whether the function has bound the cell on its way here, so that no earlier value counts."""
+    return _written_key(cell) in (frame.env or {})
+
+
 def _may_carry(value: Value) -> bool:
     return any(isinstance(atom, (Tensor, WarpArray, Items, Sequence, Box, Instance, Object)) for atom in value)
 
