@@ -108,18 +108,13 @@ def _run_registrations(machine: Machine, symbol: GlobalValue) -> None:
     if not isinstance(symbol.node, (ast.Dict, ast.List, ast.Call, ast.Set)):
         return
     for decorator in symbol.module.all_functions:
-        if decorator.cls is not None or symbol.name not in _segment(decorator):
+        if decorator.cls is not None or symbol.name not in decorator.text:
             continue
         for module, applied in _decorated_with(machine, decorator):
             if isinstance(applied, FunctionInfo):
                 calls.decorated(machine, applied)
             else:
                 calls.decorate_class(machine, module, applied)
-
-
-def _segment(function: FunctionInfo) -> str:
-    lines = function.module.lines
-    return "\n".join(lines[function.node.lineno - 1 : function.node.end_lineno])
 
 
 def _decorated_with(machine: Machine, decorator: FunctionInfo) -> list[tuple[Module, FunctionInfo | ClassInfo]]:

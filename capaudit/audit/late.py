@@ -167,9 +167,8 @@ def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
     if function.module not in machine.program.productive:
         return False
     if function.cls is not None and _related(machine, cls, function.cls):
-        return not any(True for _ in machine.program.calls_to(function.name))
-    lines = function.module.source.splitlines()[function.line - 1 : function.node.end_lineno]
-    return re.search(rf"\b{re.escape(cls.name)}\(", "\n".join(lines)) is not None
+        return not machine.program.calls_to(function.name)
+    return re.search(rf"\b{re.escape(cls.name)}\(", function.text) is not None
 
 
 def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:

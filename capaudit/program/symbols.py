@@ -55,6 +55,11 @@ class FunctionInfo:
     def line(self) -> int:
         return self.node.lineno
 
+    @property
+    def text(self) -> str:
+        """Its source lines, decorators left out."""
+        return "\n".join(self.module.lines[self.line - 1 : self.node.end_lineno])
+
     def has_decorator(self, *names: str) -> bool:
         """True when a decorator's last dotted part is one of ``names``."""
         return any(text.rpartition(".")[2] in names for text in self.decorators)
