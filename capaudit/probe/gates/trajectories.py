@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from capaudit.contract.gate_s_evidence import Observation, OrderingObservation
-from capaudit.contract.gate_words import MASKS, TRAJECTORIES, Arm, Trajectory
+from capaudit.contract.gate_words import MASKS, TRAJECTORIES, Arm, Mask, Trajectory
 from capaudit.probe.gates.fields import FieldKey, final_observation_in_place, read_fields
 from capaudit.probe.gates.plan import WARMUP_TICKS, PlannedTick, mask_rows, planned_ticks, set_inputs
 from capaudit.probe.targets.collector import state
 from capaudit.probe.targets.collector.collector import ReferenceCollector
 
 _FORCED = ("position", "velocity", "warm_start", "time", "physics_control")
+_Values = list[torch.Tensor | None]
 Build = Callable[[Trajectory], ReferenceCollector]
 
 
@@ -82,23 +83,29 @@ def _run_tick(ran: Ran, planned: PlannedTick, reference: Ran | None) -> None:
 
 def observe(arm: Arm, ran: Ran, reference: Ran, seed: int) -> Iterable[Observation]:
     """Compare a trajectory with the eager one, per mask and field."""
+    for mask, (name, group), mine, theirs in _pairs(ran, reference, seed):
+        elements, digest = digest_of(mine)
+        yield Observation(
+            arm=arm,
+            trajectory=ran.trajectory,
+            mask=mask,
+            field=name,
+            group=group,
+            elements=elements,
+            sha256=digest,
+            difference=0.0 if ran is reference else difference_of(mine, theirs),
+        )
+
+
+def _pairs(ran: Ran, reference: Ran, seed: int) -> Iterable[tuple[Mask, FieldKey, _Values, _Values]]:
+    """Yield a field's values under one mask, tick after tick, in a trajectory and in the one it is held against."""
     ticks = list(planned_ticks(seed))
     for mask in MASKS:
         chosen = [planned.number for planned in ticks if planned.mask == mask]
-        for name, group in reference.ticks[0]:
-            mine = [ran.ticks[number][name, group] for number in chosen]
-            theirs = [reference.ticks[number][name, group] for number in chosen]
-            elements, digest = digest_of(mine)
-            yield Observation(
-                arm=arm,
-                trajectory=ran.trajectory,
-                mask=mask,
-                field=name,
-                group=group,
-                elements=elements,
-                sha256=digest,
-                difference=0.0 if ran is reference else difference_of(mine, theirs),
-            )
+        for key in reference.ticks[0]:
+            mine = [ran.ticks[number][key] for number in chosen]
+            theirs = [reference.ticks[number][key] for number in chosen]
+            yield mask, key, mine, theirs
 
 
 def digest_of(values: Iterable[torch.Tensor | None]) -> tuple[int, str]:
@@ -154,7 +161,7 @@ def spread_of(build: Build, seed: int, reference: Ran | None = None) -> dict[str
     found: dict[str, float] = {}
     for trajectory in TRAJECTORIES[:2]:
         ran = run_trajectory(build(trajectory), trajectory, seed, reference)
-        for item in observe("null", ran, reference, seed):
-            key = f"{trajectory}_{item.mask}"
-            found[key] = max(found.get(key, 0.0), math.inf if item.difference is None else item.difference)
+        for mask, _, mine, theirs in _pairs(ran, reference, seed):
+            key, distance = f"{trajectory}_{mask}", difference_of(mine, theirs)
+            found[key] = max(found.get(key, 0.0), math.inf if distance is None else distance)
     return {key: value if math.isfinite(value) else -1.0 for key, value in found.items()}
