@@ -300,3 +300,23 @@ def test_performance_is_not_measured_without_a_device(monkeypatch: pytest.Monkey
     monkeypatch.setenv("CAPAUDIT_GIT_HEAD", HEAD)
     with pytest.raises(NoDeviceError):
         register(GateOptions(worlds=WORLDS, device="cuda"))
+
+
+# -- a control ------------------------------------------------------------------------------------------------------
+
+
+def test_a_value_kept_by_a_cached_property_is_another_when_every_replay_makes_it_anew() -> None:
+    from capaudit.probe.targets.collector.plant import load_plant
+    from capaudit.probe.targets.controls import control, control_class
+
+    make = control_class(control("lazy-initialisation"))
+    eager, replayed = (make(load_plant("humanoid"), WORLDS, "cpu", 1) for _ in range(2))
+    apart = []
+    for _ in range(2):
+        # A graph that recorded the first tick holds the copy, and every replay repeats it.
+        vars(replayed).pop("first_phase", None)
+        eager.tick()
+        replayed.tick()
+        apart.append(float((eager.carriers.reward - replayed.carriers.reward).abs().max()))
+    assert apart[0] == 0.0
+    assert apart[1] > 0.05

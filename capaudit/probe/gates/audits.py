@@ -35,7 +35,7 @@ def audit_tick(control: Control | None = None) -> Audited:
     entry = f"{TARGETS / 'collector' / 'tick.py'}:CollectorTick.tick"
     if control is not None:
         file = TARGETS / "controls" / f"{control.module}.py"
-        paths += [file, TARGETS / "controls" / "late_kernel.py"]
+        paths.append(file)
         entry = f"{file}:{control.name}.tick"
     result = audit(
         AuditOptions(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from capaudit.probe.targets.controls import CONTROLS, Control
 
 CAUGHT = frozenset({"fails", "escapes", "wrong_on_replay"})
 NOT_RUN = "not run"
+_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,32 @@ def table(rows: list[Row], options: GateOptions) -> Evidence:
 
 def render(found: Evidence) -> Iterator[str]:
     """Yield the table as Markdown lines."""
-    yield "| hazard | audit | probe | gate | |"
+    yield "| hazard | audit | probe | gate | agreement |"
     yield "|---|---|---|---|---|"
     for record in found.records:
         values = record.values
-        note = record.note if record.outcome != "agree" else ""
-        cells = (f"{record.hazard} {record.id}", values["audit"], values["probe"], values["gate"], record.outcome)
-        yield f"| {' | '.join(str(cell) for cell in cells)}{': ' + note if note else ''} |"
+        notes = [record.note] if record.note and record.outcome != "agree" else []
+        if _by_audit_alone(values):
+            notes.append("the trajectories of the gate agree; it refuses for the audit alone")
+        agreement = ": ".join((record.outcome, "; ".join(notes))) if notes else record.outcome
+        cells = (f"{record.hazard} {record.id}", values["audit"], values["probe"], _gate_cell(values), agreement)
+        yield f"| {' | '.join(str(cell) for cell in cells)} |"
+
+
+def _by_audit_alone(values: Mapping[str, JsonScalar]) -> bool:
+    subjects = str(values["gate_detail"]).split(", ")
+    return values["gate"] == "fail" and all(subject.startswith("audit ") for subject in subjects)
+
+
+def _gate_cell(values: Mapping[str, JsonScalar]) -> str:
+    """Return the gate's verdict with the first reasons, or the kind of error that kept it from one."""
+    gate, detail = str(values["gate"]), str(values["gate_detail"])
+    if gate != "fail":
+        raised = re.search(r" raised (\w+)", detail)
+        return f"{gate}: {raised[1]}" if raised else gate
+    subjects = detail.split(", ")
+    more = f" and {len(subjects) - _SHOWN} more" if len(subjects) > _SHOWN else ""
+    return f"{gate}: {', '.join(subjects[:_SHOWN])}{more}"
 
 
 def _probe(control: Control, options: GateOptions) -> tuple[str, str, str, Environment | None]:

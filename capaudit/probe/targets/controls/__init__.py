@@ -64,7 +64,7 @@ CONTROLS: tuple[Control, ...] = (
     ),
     Control("frozen-host-state", "CAP501", "FrozenHostState", "wrong_on_replay"),
     Control("unregistered-rng", "CAP502", "UnregisteredRng", "wrong_on_replay"),
-    Control("lazy-initialisation", "CAP503", "LazyInitialisation", "fails", warmup=0, rehearsed=True),
+    Control("lazy-initialisation", "CAP503", "LazyInitialisation", "wrong_on_replay", warmup=0, rehearsed=True),
     Control(
         "backend-private-probing",
         "CAP601",

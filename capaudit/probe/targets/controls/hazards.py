@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import queue
 import random
+from functools import cached_property
 
 import mujoco_warp
 import torch
@@ -17,7 +18,6 @@ import warp as wp
 
 from capaudit.probe.targets.collector.plant import Plant
 from capaudit.probe.targets.collector.tick import CollectorTick
-from capaudit.probe.targets.controls import late_kernel
 
 DELIVERIES = 64
 
@@ -232,16 +232,15 @@ class UnregisteredRng(CollectorTick):
 
 
 class LazyInitialisation(CollectorTick):
-    """Leaves the loading of a kernel of its own to the first tick, and nothing runs before the capture."""
+    """Remembers the gait phase that it started from in a cached property, which the first tick computes."""
 
-    def __init__(self, plant: Plant, worlds: int, device: str, seed: int = 1) -> None:
-        super().__init__(plant, worlds, device, seed)
-        self.counter: wp.array = wp.zeros(1, dtype=wp.int32, device=self.simulation.device)
+    @cached_property
+    def first_phase(self) -> torch.Tensor:
+        return self.carriers.phase.clone()
 
     def tick(self) -> torch.Tensor:
         ingress = super().tick()
-        wp.load_module(late_kernel, device=self.simulation.device)
-        wp.launch(late_kernel.raise_counter, dim=1, inputs=[self.counter], device=self.simulation.device)
+        self.carriers.reward.add_(self.carriers.phase - self.first_phase)
         return ingress
 
 
