@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
+    from capaudit.cli.output import Target
     from capaudit.contract.verdicts import GateVerdict
     from capaudit.probe.gates.gate_s import GateOptions
 
@@ -50,36 +51,38 @@ def collector_command(
 ) -> int:
     """Run the reference collector for Gate S or Gate P, or its negative controls, and write the evidence.
 
-    `capaudit contract gate-s` and `gate-p` judge the same files again. Exit status: 0 passed (controls: all three
-    agree or the row says why not), 1 failed, 2 not reached, 3 there is no CUDA device.
+    `capaudit contract gate-s` and `gate-p` judge the same files again, with the same exit status: 0 passed (controls:
+    all three agree or the row says why not), 1 failed or not reached, 2 bad input, 3 there is no CUDA device.
     """
     from capaudit.contract.gate_words import ARMS
     from capaudit.probe.gates.gate_s import GateOptions
 
     chosen = tuple(arm for arm in ARMS if not arms or arm in arms)
     options = GateOptions(robot=robot, worlds=worlds, device=device, seed=seed, timeout=timeout, arms=chosen)
+    target = _target(output)
     if part == "gate-s":
-        return _gate_s(options, output)
+        return _gate_s(options, target)
     if part == "gate-p":
-        return _gate_p(options, iterations, repeats, budget, gate_s, output)
-    return _controls(options, jobs, hazards, output)
+        return _gate_p(options, iterations, repeats, budget, gate_s, target)
+    return _controls(options, jobs, hazards, target)
 
 
-def _gate_s(options: GateOptions, output: Path | None) -> int:
+def _gate_s(options: GateOptions, output: Target | None) -> int:
     from capaudit.contract.documents import dumps
     from capaudit.contract.gate_s import judge_gate_s
     from capaudit.contract.gate_s_evidence import GATE_S_SCHEMA
     from capaudit.probe.gates.gate_s import gather_gate_s
 
     evidence, spread = gather_gate_s(options, _progress)
-    _save(output, dumps(evidence, GATE_S_SCHEMA))
+    if output is not None:
+        output.write(dumps(evidence, GATE_S_SCHEMA))
     if spread:
         click.echo("largest difference from an eager run: " + ", ".join(f"{k} {v:.3g}" for k, v in spread.items()))
     return _verdict(judge_gate_s(evidence))
 
 
 def _gate_p(
-    options: GateOptions, iterations: int, repeats: int, budget: float, gate_s: Path | None, output: Path | None
+    options: GateOptions, iterations: int, repeats: int, budget: float, gate_s: Path | None, output: Target | None
 ) -> int:
     from capaudit.contract.documents import dumps, load
     from capaudit.contract.gate_p import judge_gate_p
@@ -94,21 +97,23 @@ def _gate_p(
     registration = register(options, iterations, repeats)
     click.echo(f"registered {registration.sha256}")
     evidence = gather_gate_p(options, registration, _progress, budget)
-    _save(output, dumps(evidence, GATE_P_SCHEMA))
+    if output is not None:
+        output.write(dumps(evidence, GATE_P_SCHEMA))
     return _verdict(judge_gate_p(evidence, semantics))
 
 
-def _controls(options: GateOptions, jobs: int, hazards: tuple[str, ...], output: Path | None) -> int:
-    from capaudit import evidence
+def _controls(options: GateOptions, jobs: int, hazards: tuple[str, ...], output: Target | None) -> int:
+    from capaudit.evidence import Evidence
+    from capaudit.evidence.storage import dumps
     from capaudit.probe.gates.control_table import probe_controls, render
 
-    def keep(found: evidence.Evidence) -> None:
+    def keep(found: Evidence) -> None:
         if output is not None:
-            evidence.write(found, output)
+            output.write(dumps(found))
 
     found = probe_controls(options, jobs, hazards, _progress, keep)
     click.echo("\n".join(render(found)))
-    return {"agrees": 0, "disagrees": 1}.get(found.verdict, 2)
+    return 0 if found.verdict == "agrees" else 1
 
 
 def _verdict(found: GateVerdict) -> int:
@@ -125,19 +130,21 @@ def _verdict(found: GateVerdict) -> int:
                 f"{figure.gain:+.1%} (pairs {gains}{decisive})"
             )
     click.echo(f"gate {found.gate}: {found.verdict}; {found.claim}")
-    return {"pass": 0, "fail": 1}.get(found.verdict, 2)
+    return 0 if found.verdict == "pass" else 1
 
 
-def _save(output: Path | None, text: str) -> None:
+def _target(output: Path | None) -> Target | None:
+    """Say before the run, and not after it, where the evidence cannot go."""
     if output is None:
-        return
+        return None
+    from capaudit.cli.output import output_file
     from capaudit.model import InputError
 
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"the evidence cannot be written: {error.strerror}", place=str(output)) from None
+    return output_file("json", str(output), "--output")
 
 
 def _progress(text: str) -> None:

@@ -57,6 +57,7 @@ def test_one_row_that_disagrees_makes_the_table_disagree() -> None:
     rows = [row("host-scalar-read", ("CAP101",), "not run"), row("host-to-device-copy", (), "fails")]
     assert table(rows, OPTIONS).verdict == "disagrees"
     assert table(rows[:1], OPTIONS).verdict == "inconclusive"
+    assert table([], OPTIONS).verdict == "inconclusive", "nothing was asked, so nothing agrees"
 
 
 def test_finished_rows_are_kept_while_others_still_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

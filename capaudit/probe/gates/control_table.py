@@ -15,7 +15,7 @@ from capaudit.probe.gates.audits import Audited, audit_tick
 from capaudit.probe.gates.gate_s import GateOptions, gather_control
 from capaudit.probe.run import ModeResult, RunOptions, combined_verdict, probe_target
 from capaudit.probe.targets.base import TargetOptions
-from capaudit.probe.targets.controls import CONTROLS, Control
+from capaudit.probe.targets.controls import CONTROLS, Control, control
 
 CAUGHT = frozenset({"fails", "escapes", "wrong_on_replay"})
 NOT_RUN = "not run"
@@ -59,9 +59,11 @@ def probe_controls(
 ) -> Evidence:
     """Run every control, or those named, ``jobs`` at a time, and return the table as evidence.
 
-    ``keep`` gets the table as it is after each row, so that an interrupted run loses no finished one.
+    ``keep`` gets the table as it is after each row, so that an interrupted run loses no finished one. Raises InputError
+    for a hazard that has no control.
     """
-    chosen = [item for item in CONTROLS if not hazards or item.hazard in hazards or item.code in hazards]
+    named = {control(hazard).code for hazard in hazards}
+    chosen = [item for item in CONTROLS if not named or item.code in named]
     rows: list[Row] = []
     # What captures takes longest, for it is replayed as well, so it goes first.
     ordered = sorted(chosen, key=lambda item: item.probe == "fails")
@@ -93,7 +95,8 @@ def run_control(control: Control, options: GateOptions) -> Row:
 def table(rows: list[Row], options: GateOptions) -> Evidence:
     """Return the rows as one evidence document: it agrees where every row agrees or says why not."""
     states = {row.agreement for row in rows}
-    verdict = "disagrees" if "disagree" in states else "inconclusive" if "not reached" in states else "agrees"
+    whole = bool(rows) and "not reached" not in states
+    verdict = "disagrees" if "disagree" in states else "agrees" if whole else "inconclusive"
     environment = next((row.environment for row in rows if row.environment is not None), None)
     return Evidence(
         kind="controls",
