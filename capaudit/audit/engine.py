@@ -15,6 +15,7 @@ from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_fu
 from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.frame import Frame, run_context
+from capaudit.audit.generators import registers_generators, unregistered_generators
 from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
@@ -135,19 +136,20 @@ class _Facts:
 
     owned: dict[FunctionInfo, tuple[str, str]]
     capturing: list[tuple[FunctionInfo, int]]
-    switches: dict[str, bool]
+    switches: dict[str, object]
 
 
 _SWITCHES = {
     "no-validation": "set_default_validate_args(False)",
-    "registered-generator": "register_generator_state(",
     "default-device": "set_default_device(",
 }
 
 
 def _program_facts(program: Program, names: Names, entries: list[Entry]) -> _Facts:
     sources = [module.source for module in program.modules.values()]
-    switches = {name: any(text in source for source in sources) for name, text in _SWITCHES.items()}
+    switches: dict[str, object] = {n: any(text in source for source in sources) for n, text in _SWITCHES.items()}
+    if registers_generators(program):
+        switches |= {"registered-generator": True, "unregistered-generators": unregistered_generators(program)}
     return _Facts(owned_functions(program, names, entries), capturing_functions(program), switches)
 
 

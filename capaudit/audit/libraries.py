@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from capaudit.audit import builtin_calls, conditions, hazards, regions, results, stores
 from capaudit.audit.conditions import Match
 from capaudit.audit.values import (
+    NONE,
     UNKNOWN,
     Array,
     Atom,
@@ -256,7 +257,11 @@ def apply(frame: Frame, made: Call) -> Value:
 
 
 def _registered(frame: Frame, made: Call, hazard: str) -> bool:
-    return hazard == "CAP502" and bool(frame.machine.memo.get("registered-generator")) and "generator" in made.bound
+    """Whether the draw names a generator that the program may have registered; a host's can be registered nowhere."""
+    if hazard != "CAP502" or not frame.machine.memo.get("registered-generator"):
+        return False
+    given = [atom for atom in made.bound.get("generator", ()) if not isinstance(atom, (Const, Host)) and atom != NONE]
+    return bool(given) and all(not isinstance(atom, Object) or {"registered", "device"} <= atom.flags for atom in given)
 
 
 def _confidence(made: Call) -> Confidence:

@@ -444,8 +444,9 @@ def _object(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     )
     if spec.name.startswith("torch.distributions.") and "validate_args" not in made.bound:
         flags |= {"validate_args"}
-    if spec.name == "torch.Generator" and frame.machine.memo.get("registered-generator"):
-        flags |= {"registered"}
+    memo = frame.machine.memo
+    if spec.name == "torch.Generator" and memo.get("registered-generator"):
+        flags |= frozenset() if made.node in memo["unregistered-generators"] else {"registered"}
     held: Value = NOTHING
     if spec.name == "warp.ScopedStream":
         held = made.lookup("stream") or NOTHING
