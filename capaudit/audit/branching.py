@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import guards, hazards, operators, stores
+from capaudit.audit import guards, hazards, once, operators, stores
 from capaudit.audit.contexts import Cell
 from capaudit.audit.values import NONE, NOTHING, Const, Function, Host, Kernel, Partial, Value, stronger
 from capaudit.model import Confidence
@@ -52,13 +52,30 @@ def run_if(frame: Frame, node: ast.If) -> None:
                 guards.note_pruned(frame, node, body, outcome.reason, wanted)
             continue
         frame.env = narrow(frame, before, branch)
+        modes = once.modes(frame, node.test, wanted, body)
+        outside = frame.mode & once.MODES
+        frame.mode = frame.mode | modes
         frame.run_block(body)
+        if modes:
+            frame.mode = (frame.mode - once.MODES) | outside
         if frame.env is not None:
             ends.append(frame.env)
+        else:
+            _guard_rest(frame, node, body, wanted)
     _share_writes(frame, ends)
     frame.env = merge(ends)
     if held:
         _judge(frame, node, held, before, (work, opaque, writes))
+
+
+def _guard_rest(frame: Frame, node: ast.If, body: list[ast.stmt], wanted: bool) -> None:
+    """What follows a branch that ends the block runs where the test has the other truth."""
+    if once.ONCE in frame.mode:
+        if guards.always_raises(body) and once.refuses_capture(node.test):
+            frame.context.items["refuses-capture"] = True
+            frame.mode = frame.mode | {once.REFUSED}
+    elif not node.orelse and not guards.always_raises(body):
+        frame.mode = frame.mode | once.modes(frame, node.test, not wanted, once.following(frame, node))
 
 
 def _share_writes(frame: Frame, ends: list[Environment]) -> None:

@@ -96,6 +96,7 @@ class Rebind:
     swap: bool = False
     times: int | None = 1
     source: Cell | None = None  # the cell whose storage the name gets: an alias, unless that cell is rebound as well
+    grows: bool = False  # only where the old storage is too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class Context:
         self.rebinds: list[Rebind] = []
         self.streams: list[StreamEvent] = []
         self.pruned: dict[ast.AST, str] = {}
-        for key in ("cells", "exit", "device-writes", "yield-mode", "cut", "work", "finals"):
+        for key in ("cells", "exit", "device-writes", "yield-mode", "cut", "work", "finals", "refuses-capture"):
             self.items.pop(key, None)
 
     def note_local(self, name: str, value: Value) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from capaudit.audit import assignments, attributes, branching, calls, expressions, guards, hints, regions, stores
+from capaudit.audit import assignments, attributes, branching, calls, expressions, guards, hints, once, regions, stores
 from capaudit.audit.arguments import Arguments
 from capaudit.audit.contexts import Cell, Context, OperationRecord, StreamEvent
 from capaudit.audit.machine import Machine
@@ -146,6 +146,7 @@ class Frame:
 
     def run_block(self, body: list[ast.stmt]) -> None:
         failing = guards.always_raises(body)
+        mode = self.mode
         if failing:
             self.failure += 1
         try:
@@ -156,6 +157,8 @@ class Frame:
         finally:
             if failing:
                 self.failure -= 1
+            if self.mode is not mode and once.ONCE in self.mode:
+                self.mode = (self.mode - once.MODES) | (mode & once.MODES)
 
     def run_statement(self, node: ast.stmt) -> None:
         handler = _STATEMENTS.get(type(node))

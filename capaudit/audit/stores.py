@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from capaudit.audit import once
 from capaudit.audit.contexts import Cell, Context, Rebind
 from capaudit.audit.values import (
     NONE,
@@ -287,7 +288,9 @@ def _add_rebind(
         for r in frame.context.rebinds
     ):
         return
-    frame.context.rebinds.append(Rebind(cell, frame.module, node, definite, swap, times(frame), source))
+    frame.context.rebinds.append(
+        Rebind(cell, frame.module, node, definite, swap, times(frame), source, once.GROWTH in frame.mode)
+    )
 
 
 def times(frame: Frame) -> int | None:
@@ -307,7 +310,8 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
     """
     env = frame.env or {}
     marks = [key for key in env if key.startswith(".lazy ")]
-    if not any(key.endswith(f".{name}") for key in marks) and not _made_along(frame, marks, value, node):
+    marked = any(key.endswith(f".{name}") for key in marks) or _made_along(frame, marks, value, node)
+    if not marked and not once.is_first_binding(frame, cell):
         return False
     if None in cell.constants:
         return True  # emptied again in every tick: a per-tick memo, not lasting storage
@@ -319,7 +323,7 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
         "lazy-storage",
         f"{cell.label} is created on first use; inside a capture it lands in the graph's own memory and every "
         "replay creates it again",
-        confidence=Confidence.POSSIBLE if cell.written_by else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if cell.written_by or frame.flag(once.REFUSED) else Confidence.LIKELY,
         remedy="Create the buffer at construction, or run the captured path once before capturing.",
     )
     return True
@@ -362,6 +366,8 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
     for cell in callee.must_write:
         frame.env[_written_key(cell)] = ()
         context.items.setdefault("cells", {})[_written_key(cell)] = cell
+    if callee.items.get("refuses-capture") and frame.flag(once.ONCE):
+        frame.mode = frame.mode | {once.REFUSED}
     work, opaque, written = callee.items.get("work", (0, 0, ()))
     frame.work += bool(work)
     frame.opaque += bool(opaque)

@@ -235,13 +235,16 @@ def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
         if hasattr(node, "lineno"):
             related = ((module, node, "captured work reads it here, at the address it had during capture"),)
     text = "exchanged with another buffer" if rebind.swap else "bound to new storage"
+    if rebind.grows:
+        text += " when the old one is too small"
+    confidence = Confidence.CERTAIN if rebind.definite and not rebind.swap else Confidence.LIKELY
     return OperationRecord(
         rebind.module,
         rebind.node,
         "rebind",
         OwnershipClass.REJECTED,
         "CAP304",
-        Confidence.CERTAIN if rebind.definite and not rebind.swap else Confidence.LIKELY,
+        Confidence.POSSIBLE if rebind.grows else confidence,
         f"{rebind.cell.label} is {text} here, while every replay keeps using the address it had during capture",
         "Write into the existing buffer (copy_, out=, an in-place operator) so that its address stays.",
         (),

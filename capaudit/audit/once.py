@@ -1,0 +1,358 @@
+"""Guards that let set-up run once: ``if self._buf is None``, ``if not self._ready``, ``if len(self._buf) < n``.
+
+What stands behind such a guard is made on first use and not again in every tick, also in the functions
+that the guarded code calls. A guard counts only where the guarded code settles it (it binds the
+attribute that the guard asks for) and where no tick and no method of the class arms it again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from capaudit.audit import expressions, operators, stores
+from capaudit.audit.values import Instance
+from capaudit.program import ClassInfo, FunctionInfo, walk
+from capaudit.program.symbols import dotted_text
+
+if TYPE_CHECKING:
+    from capaudit.audit.contexts import Cell
+    from capaudit.audit.frame import Frame
+    from capaudit.audit.machine import Machine
+
+ONCE = "once"
+"""Mode of code behind such a guard."""
+GROWTH = "growth"
+"""Beside ``ONCE``: the guard asks for a size alone, so that what it replaces may be storage in use."""
+REFUSED = "refused"
+"""Beside ``ONCE``: an exception keeps the code at hand from running while a stream is capturing."""
+
+MODES = frozenset((ONCE, GROWTH, REFUSED))
+
+_ABSENT, _FLAG, _SIZE, _FIXED = "absent", "flag", "size", "fixed size"
+_DEEPEST = 3
+_MOST = 6
+_SETUP = ("__init__", "__post_init__", "__new__", "__setstate__", "__deepcopy__")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One question to an attribute: ``owner.name`` is missing, is (not) set, or is too small.
+
+    ``armed`` is the truth of a flag for which the guarded code runs.
+    """
+
+    owner: ast.expr
+    name: str
+    kind: str
+    armed: bool = False
+
+
+Alternative = tuple[Guard, ...]
+"""Guards of which each has to be settled, so that the code behind them runs once."""
+
+
+def modes(frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt]) -> frozenset[str]:
+    """The modes of ``body``, which runs where ``test`` has the truth ``wanted``; none where it may run again."""
+    if not body or not frame.tick or frame.function is None:
+        return frozenset()
+    key = ("once", test, wanted)
+    known: tuple[Alternative, ...] | None = frame.machine.memo.get(key)
+    if known is None:
+        found = _alternatives(frame, test, wanted, _DEEPEST)
+        known = tuple(a for a in found if a and all(_settles(frame.machine, frame.function, body, g) for g in a))
+        frame.machine.memo[key] = known
+    for guards in known:
+        if not any(_armed_again(frame, guard) for guard in guards):
+            return frozenset((ONCE, GROWTH) if all(g.kind == _SIZE for g in guards) else (ONCE,))
+    return frozenset()
+
+
+def is_first_binding(frame: Frame, cell: Cell) -> bool:
+    """Whether the code at hand binds a cell once: it stands behind a guard and replaces nothing that is in use."""
+    if ONCE not in frame.mode:
+        return False
+    return GROWTH not in frame.mode or REFUSED in frame.mode or not stores.owns_buffers(frame.machine, cell.first)
+
+
+def following(frame: Frame, node: ast.If) -> list[ast.stmt]:
+    """The statements after ``node`` in its block: what an early return guards."""
+    machine, function = frame.machine, frame.function
+    if function is None or isinstance(function.node, ast.Lambda):
+        return []
+    key = ("once-blocks", function)
+    blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] | None = machine.memo.get(key)
+    if blocks is None:
+        blocks = {}
+        for inner in walk(function.node):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(inner, name, None)
+                if isinstance(block, list):
+                    blocks.update({statement: (block, i) for i, statement in enumerate(block)})
+        machine.memo[key] = blocks
+    block, place = blocks.get(node, ([], 0))
+    return block[place + 1 :]
+
+
+# -- what a test asks ----------------------------------------------------------------------------------------
+
+
+def _alternatives(frame: Frame, test: ast.expr, wanted: bool, depth: int) -> list[Alternative]:
+    """Sets of guards that a test with this truth stands for; any one of them makes what follows run once."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return _alternatives(frame, test.operand, not wanted, depth)
+        case ast.BoolOp():
+            parts = [_alternatives(frame, operand, wanted, depth) for operand in test.values]
+            if isinstance(test.op, ast.And) == wanted:
+                return [alternative for part in parts for alternative in part][:_MOST]
+            found: list[Alternative] = [()]
+            for part in parts:
+                found = [(*one, *other) for one in found for other in part][:_MOST]
+            return found
+        case ast.Compare(ops=[operator], comparators=[right]):
+            return [(guard,) for guard in _compared(frame, test.left, operator, right, wanted)]
+        case ast.NamedExpr():
+            return _alternatives(frame, test.value, wanted, depth)
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            return _alternatives(frame, inner, wanted, depth)
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str() as name)]):
+            return [(Guard(owner, name, _ABSENT),)] if not wanted else []
+        case (
+            ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name))
+            | ast.Attribute(value=ast.Name(id="self"), attr=name)
+        ) if depth and (answer := _answer(frame, name)) is not None:
+            return _alternatives(frame, answer, wanted, depth - 1)
+        case _:
+            named = _attribute(frame, test)
+            return [(Guard(*named, _FLAG, wanted),)] if named is not None else []
+
+
+def _answer(frame: Frame, name: str) -> ast.expr | None:
+    """What a method or property of one statement returns: ``if not self.is_ready():`` asks just that."""
+    cls = frame.function.cls if frame.function is not None else None
+    method = frame.machine.names.method(cls, name) if cls is not None else None
+    if method is None or isinstance(method.node, ast.Lambda):
+        return None
+    body = [s for s in method.node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+
+
+_EQUALITIES = (ast.Eq, ast.NotEq)
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+
+def _compared(frame: Frame, left: ast.expr, operator: ast.cmpop, right: ast.expr, wanted: bool) -> Iterator[Guard]:
+    if isinstance(right, ast.Constant) and (right.value is None or isinstance(right.value, bool)):
+        named = _attribute(frame, left)
+        positive = isinstance(operator, (ast.Is, ast.Eq)) == wanted
+        if named is not None and isinstance(operator, (ast.Is, ast.IsNot, *_EQUALITIES)):
+            if right.value is not None:
+                yield Guard(*named, _FLAG, right.value == positive)
+            elif positive:
+                yield Guard(*named, _ABSENT)
+        return
+    if isinstance(operator, (ast.In, ast.NotIn)):
+        named = _attribute(frame, right)
+        if named is not None and isinstance(operator, ast.NotIn) == wanted:
+            yield Guard(*named, _ABSENT)
+        return
+    if isinstance(operator, _ORDERS) or (
+        isinstance(operator, _EQUALITIES) and isinstance(operator, ast.NotEq) == wanted
+    ):
+        for side, other in ((left, right), (right, left)):
+            if (measured := _measured(frame, side)) is not None:
+                yield Guard(*measured, _FIXED if _is_fixed(frame, other) else _SIZE)
+
+
+def _attribute(frame: Frame, node: ast.expr) -> tuple[ast.expr, str] | None:
+    """The owner and name of an attribute, also of one that was read by ``getattr`` or into a local name."""
+    match node:
+        case ast.Name():
+            origin = frame.stories.get(node.id)
+            return _attribute(frame, origin) if isinstance(origin, (ast.Attribute, ast.Call)) else None
+        case ast.Attribute():
+            return node.value, node.attr
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str() as name), *_]):
+            return owner, name
+        case ast.Call(func=ast.Attribute(attr="get", value=ast.Attribute() as container)):
+            return container.value, container.attr
+        case _:
+            return None
+
+
+_MEASURES = ("shape", "size", "capacity", "nbytes", "numel", "dim", "__len__")
+
+
+def _measured(frame: Frame, node: ast.expr) -> tuple[ast.expr, str] | None:
+    """The attribute whose size an expression is: ``self.x.shape[0]``, ``len(self.x)``, or a remembered size."""
+    match node:
+        case ast.Name():
+            origin = frame.stories.get(node.id)
+            return _measured(frame, origin) if isinstance(origin, (ast.Attribute, ast.Call, ast.Subscript)) else None
+        case ast.Subscript():
+            return _measured(frame, node.value)
+        case ast.Call(func=ast.Name(id="len" | "int" | "tuple"), args=[inner]):
+            return _measured(frame, inner)
+        case ast.Call(func=ast.Attribute(attr=name, value=inner)) if name in _MEASURES:
+            return _attribute(frame, inner)
+        case ast.Attribute(attr=name, value=inner) if name in _MEASURES and not _is_self(inner):
+            return _attribute(frame, inner)
+        case ast.Attribute():
+            return _attribute(frame, node)
+        case _:
+            return None
+
+
+def _is_fixed(frame: Frame, node: ast.expr) -> bool:
+    """Whether a size is a constant or kept by the object itself: set-up knows it as well as any tick."""
+    if isinstance(node, ast.Name):
+        origin = frame.stories.get(node.id)
+        return isinstance(origin, ast.Attribute) and _is_fixed(frame, origin)
+    return isinstance(node, ast.Constant) or dotted_text(node).startswith("self.")
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+# -- what settles it, and what arms it again ------------------------------------------------------------------
+
+
+def _settles(
+    machine: Machine, function: FunctionInfo, body: Iterable[ast.AST], guard: Guard, depth: int = _DEEPEST
+) -> bool:
+    """Whether the guarded code binds the attribute, itself or in what it calls."""
+    called: list[ast.Call] = []
+    for statement in body:
+        for node in walk(statement):
+            if isinstance(node, ast.Call):
+                called.append(node)
+            if _binds(node, guard):
+                return True
+    if depth == 0:
+        return False
+    for callee in dict.fromkeys(f for call in called for f in _callees(machine, function, call)):
+        key = ("once-settles", callee, guard.name, guard.kind, guard.armed)
+        if key not in machine.memo:
+            machine.memo[key] = False
+            below = callee.node.body if isinstance(callee.node.body, list) else [callee.node.body]
+            machine.memo[key] = _settles(machine, callee, below, guard, depth - 1)
+        if machine.memo[key]:
+            return True
+    return False
+
+
+def _callees(machine: Machine, function: FunctionInfo, call: ast.Call) -> list[FunctionInfo]:
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if function.cls is not None:
+            method = machine.names.method(function.cls, name)
+            return [method] if method is not None else []
+        case ast.Attribute(attr=name):
+            symbol = machine.names.expression(function.module, call.func)
+            if isinstance(symbol, FunctionInfo):
+                return [symbol]
+            methods = machine.program.methods_named(name)
+            return methods if len(methods) <= _MOST else []
+        case ast.Name():
+            symbol = machine.names.lookup(function.module, call.func.id)
+            return [symbol] if isinstance(symbol, FunctionInfo) else []
+        case _:
+            return []
+
+
+def _binds(node: ast.AST, guard: Guard) -> bool:
+    """Whether a node gives the attribute a value for which the guard no longer holds."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            return any(_stores(target, guard) for target in targets) and _disarms(value, guard)
+        case ast.AnnAssign(target=target, value=value) if value is not None:
+            return _stores(target, guard) and _disarms(value, guard)
+        case ast.NamedExpr(target=target, value=value):
+            return _stores(target, guard) and _disarms(value, guard)
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=name), value]):
+            return name == guard.name and _disarms(value, guard)
+        case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr=name))):
+            return guard.kind == _ABSENT and name == guard.name and method in ("setdefault", "update", "add")
+        case _:
+            return False
+
+
+def _stores(target: ast.expr, guard: Guard) -> bool:
+    match target:
+        case ast.Attribute(attr=name):
+            return name == guard.name
+        case ast.Subscript(value=ast.Attribute(attr=name)):
+            return guard.kind == _ABSENT and name == guard.name
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return any(_stores(part, guard) for part in parts)
+        case _:
+            return False
+
+
+def _disarms(value: ast.expr, guard: Guard) -> bool:
+    if not isinstance(value, ast.Constant):
+        return guard.kind != _FLAG or not guard.armed
+    if guard.kind == _FLAG:
+        return bool(value.value) != guard.armed
+    return value.value is not None
+
+
+def _armed_again(frame: Frame, guard: Guard) -> bool:
+    """Whether a tick, or a method that is no set-up, gives the attribute a value for which the guard holds."""
+    machine = frame.machine
+    owners = expressions.quietly(frame, guard.owner)
+    for atom in owners:
+        if not isinstance(atom, Instance):
+            continue
+        cell = machine.existing_cell(atom, guard.name)
+        if cell is not None:
+            value = machine.read_cell(cell, frame.context)
+            if cell.varies or operators.taint_of(value) is not None:
+                return True
+            if guard.kind in (_ABSENT, _FLAG) and None in cell.constants:
+                return True
+        if guard.kind in (_ABSENT, _FLAG) and _rearmed_by_method(machine, atom.cls, guard):
+            return True
+    return False
+
+
+def _rearmed_by_method(machine: Machine, cls: ClassInfo, guard: Guard) -> bool:
+    key = ("once-rearmed", cls, guard.name, guard.kind, guard.armed)
+    known: bool | None = machine.memo.get(key)
+    if known is None:
+        methods = {
+            method: None
+            for owner in (*machine.names.mro(cls), *machine.names.subclasses(cls))
+            for method in machine.names.stores_of(owner).get(guard.name, ())
+            if method.name not in _SETUP
+        }
+        known = any(_arms(node, guard) for method in methods for node in walk(method.node))
+        machine.memo[key] = known
+    return known
+
+
+def _arms(node: ast.AST, guard: Guard) -> bool:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            stored = any(isinstance(t, ast.Attribute) and t.attr == guard.name for t in targets)
+        case ast.AnnAssign(target=ast.Attribute(attr=name), value=value) if value is not None:
+            stored = name == guard.name
+        case ast.AugAssign(target=ast.Attribute(attr=name)):
+            return name == guard.name and guard.kind == _FLAG
+        case ast.Delete(targets=targets):
+            return any(isinstance(t, ast.Attribute) and t.attr == guard.name for t in targets)
+        case _:
+            return False
+    if not stored:
+        return False
+    if isinstance(value, ast.Constant):
+        return bool(value.value) == guard.armed if guard.kind == _FLAG else value.value is None
+    return guard.kind == _FLAG and guard.armed
+
+
+def refuses_capture(test: ast.expr) -> bool:
+    """Whether a test that leads to an exception asks if a stream is capturing."""
+    return any("capturing" in dotted_text(node) for node in walk(test) if isinstance(node, (ast.Attribute, ast.Name)))
