@@ -164,6 +164,10 @@ def _semantics(registration: Registration, arm: Arm, gate_s: GateVerdict | None)
     if gate_s.git_head != registration.git_head:
         message = f"Gate S passed for commit {gate_s.git_head[:12]}, this is {registration.git_head[:12]}"
         return not_reached(subject, "other-head", message)
+    # One commit holds several collectors; what passed for one says nothing of another.
+    if gate_s.subject != registration.collector and not gate_s.subject.startswith(f"{registration.collector}/"):
+        message = f"Gate S passed for {gate_s.subject}, this is {registration.collector}"
+        return not_reached(subject, "other-collector", message)
     return passed(subject, f"passed for commit {gate_s.git_head[:12]} (evidence {gate_s.evidence_sha256[:12]})")
 
 

@@ -120,7 +120,7 @@ def _manifest(
         return failed(subject, "other-head", f"it ran commit {found.git_head[:12]}, not {evidence.git_head[:12]}")
     if found.worlds != evidence.workload.worlds:
         return failed(subject, "other-worlds", f"it ran {found.worlds} worlds, not {evidence.workload.worlds}")
-    for name in ("gpu_uuid", "seeds", "software", "shapes", "ingress"):
+    for name in ("gpu_uuid", "seeds", "software", "shapes", "ingress", "rng"):
         if getattr(found, name) != getattr(first, name):
             return failed(
                 subject, f"other-{name.replace('_', '-')}", f"its {name} differs from the other trajectories'"

@@ -159,7 +159,7 @@ class ArmRun:
     status: Literal["run", "not_run", "no_go"]
     reason: Text
     manifests: Mapping[Trajectory, RunManifest]
-    evidence: tuple[Identity, ...] = ()
+    evidence: tuple[Identity, ...]
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -127,6 +127,9 @@ class RunManifest:
             raise malformed("ordering.ticks", "every tick is either a replay or eager")
         if self.ordering.ticks and self.last_sequence is None:
             raise malformed("last_sequence", "ticks were published, so there is a last sequence")
+        if self.last_sequence is not None and self.last_sequence < self.ordering.published - 1:
+            message = f"is {self.last_sequence}, and {self.ordering.published} ticks were published, each with its own"
+            raise malformed("last_sequence", message)
 
     def _check_run(self) -> None:
         if not self.seeds:

@@ -185,7 +185,10 @@ def gate_s_evidence() -> GateSEvidence:
         date="2026-01-02T03:04:05+00:00",
         git_head=HEAD,
         workload=Workload("mjwarp:humanoid", WORLDS, GROUPS, {"empty": 0, "partial": 3, "full": WORLDS}, {}),
-        arms=(ArmRun("null", "run", "", MANIFESTS), ArmRun("mps", "not_run", "the MPS daemon cannot be started", {})),
+        arms=(
+            ArmRun("null", "run", "", MANIFESTS, ()),
+            ArmRun("mps", "not_run", "the MPS daemon cannot be started", {}, ()),
+        ),
         observations=tuple(_observations()),
         faults=tuple(_faults()),
         orderings=tuple(_orderings()),

@@ -108,6 +108,16 @@ def test_gate_s_must_have_passed_for_the_same_head() -> None:
     assert codes(null_arm(EVIDENCE, replace(GATE_S, git_head=OTHER_HEAD))) == {"other-head"}
 
 
+@pytest.mark.parametrize("subject", ["mjwarp:g1", "mjwarp", "mjwarp:humanoid-2", "other/mjwarp:humanoid"])
+def test_gate_s_must_have_passed_for_the_same_collector(subject: str) -> None:
+    arm = null_arm(EVIDENCE, replace(GATE_S, subject=subject))
+    assert (arm.verdict, codes(arm)) == ("not reached", {"other-collector"})
+
+
+def test_a_workload_of_the_collector_passed_for_the_collector() -> None:
+    assert null_arm(EVIDENCE, replace(GATE_S, subject="mjwarp:humanoid/airborne")).verdict == "pass"
+
+
 def test_one_gate_does_not_stand_in_for_the_other() -> None:
     assert judge_gate_p(EVIDENCE, judge_gate_p(EVIDENCE, GATE_S)).verdict == "not reached"
 

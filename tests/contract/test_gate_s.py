@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capaudit.contract import INVALIDATION_REASONS, MalformedError
-from capaudit.contract.documents import dumps, loads
+from capaudit.contract.documents import dumps, from_document, loads, to_document
 from capaudit.contract.gate_s import judge_gate_s
 from capaudit.contract.gate_s_evidence import GATE_S_SCHEMA, ArmRun, GateSEvidence
 from capaudit.contract.gate_words import (
@@ -52,7 +52,7 @@ def observed(evidence: GateSEvidence, where: Any, **changes: Any) -> GateSEviden
 def with_manifest(trajectory: str, **changes: Any) -> GateSEvidence:
     manifests = dict(MANIFESTS)
     manifests[trajectory] = replace(manifests[trajectory], **changes)
-    return replace(EVIDENCE, arms=(ArmRun("null", "run", "", manifests), EVIDENCE.arms[1]))
+    return replace(EVIDENCE, arms=(ArmRun("null", "run", "", manifests, ()), EVIDENCE.arms[1]))
 
 
 # -- the whole ----------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_a_structural_no_go_is_a_result_with_its_evidence() -> None:
     assert reason in checks[0].detail
     assert "matrix/transient-free" in checks[0].detail
     with pytest.raises(MalformedError):
-        ArmRun("null", "no_go", reason, {})
+        ArmRun("null", "no_go", reason, {}, ())
 
 
 def test_the_document_survives_the_round_trip_and_the_verdict_with_it() -> None:
@@ -223,7 +223,7 @@ def test_empty_partial_and_full_masks_are_what_they_say(rows: Any) -> None:
 @pytest.mark.parametrize("trajectory", TRAJECTORIES)
 def test_every_trajectory_has_its_manifest(trajectory: str) -> None:
     kept = {name: found for name, found in MANIFESTS.items() if name != trajectory}
-    verdict, checks = null_arm(replace(EVIDENCE, arms=(ArmRun("null", "run", "", kept), EVIDENCE.arms[1])))
+    verdict, checks = null_arm(replace(EVIDENCE, arms=(ArmRun("null", "run", "", kept, ()), EVIDENCE.arms[1])))
     assert verdict == "not reached"
     assert checks[0].code == "manifest-missing"
 
@@ -236,6 +236,8 @@ def test_every_trajectory_has_its_manifest(trajectory: str) -> None:
         ("graph", {"gpu_uuid": "GPU-00000000-0000-0000-0000-000000000000"}, "other-gpu-uuid"),
         ("graph", {"seeds": {"env": 2, "algo": 1}}, "other-seeds"),
         ("graph", {"shapes": {"action": (WORLDS, 4)}}, "other-shapes"),
+        ("graph", {"rng": replace(MANIFESTS["graph"].rng, draw_version=999)}, "other-rng"),
+        ("warmup_replay", {"rng": replace(MANIFESTS["graph"].rng, state_sha256="0" * 64)}, "other-rng"),
         ("graph", {"replays": 0, "eager_ticks": 12}, "no-replay"),
         ("graph", {"fallbacks": 1, "fallback_reasons": ("stream_event",)}, "fallback"),
         ("warmup_replay", {"replays": 12, "eager_ticks": 0}, "no-warm-up"),
@@ -258,13 +260,13 @@ def test_a_graph_that_was_not_enabled_at_the_end_fails_with_its_reasons() -> Non
 
 def test_an_eager_baseline_in_mode_graph_is_no_baseline() -> None:
     manifests = {**MANIFESTS, "eager": manifest()}
-    verdict, _ = null_arm(replace(EVIDENCE, arms=(ArmRun("null", "run", "", manifests), EVIDENCE.arms[1])))
+    verdict, _ = null_arm(replace(EVIDENCE, arms=(ArmRun("null", "run", "", manifests, ()), EVIDENCE.arms[1])))
     assert verdict == "fail"
 
 
 def test_a_rehearsal_on_the_cpu_is_not_reached() -> None:
     manifests = {name: replace(found, rehearsal=True, gpu_uuid="CPU") for name, found in MANIFESTS.items()}
-    verdict, checks = null_arm(replace(EVIDENCE, arms=(ArmRun("null", "run", "", manifests), EVIDENCE.arms[1])))
+    verdict, checks = null_arm(replace(EVIDENCE, arms=(ArmRun("null", "run", "", manifests, ()), EVIDENCE.arms[1])))
     assert verdict == "not reached"
     assert {check.code for check in checks} == {"rehearsal"}
 
@@ -401,3 +403,11 @@ def test_less_evidence_never_turns_into_a_pass(dropped: set[int], data: st.DataO
         less = replace(EVIDENCE, **{part: items[:gone] + items[gone + 1 :]})
     assert null_arm(less)[0] == "not reached"
     assert judge_gate_s(less).git_head == HEAD
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_a_document_without_one_of_its_keys_is_refused_though_the_value_could_be_guessed(arm: int) -> None:
+    document: Any = to_document(EVIDENCE, GATE_S_SCHEMA)
+    del document["arms"][arm]["evidence"]
+    with pytest.raises(MalformedError, match="evidence"):
+        from_document(GateSEvidence, document, GATE_S_SCHEMA, "gate-s.json")

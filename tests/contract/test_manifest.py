@@ -104,6 +104,7 @@ def test_no_field_has_a_default() -> None:
         ({"replays": 11}, "ordering.ticks"),
         ({"eager_ticks": 1}, "ordering.ticks"),
         ({"last_sequence": None}, "last_sequence"),
+        ({"last_sequence": 10}, "last_sequence"),
         # types
         ({"contract_version": 2}, "contract_version"),
         ({"contract_version": True}, "contract_version"),

@@ -56,7 +56,7 @@ def gather_gate_s(
         for arm, (document, reason) in zip(ARMS, pool.map(run, ARMS), strict=True):
             progress(f"gate S: {arm} arm {'ran' if document is not None else f'did not run: {reason}'}")
             if document is None:
-                missing.append(ArmRun(arm, "not_run", reason, {}))
+                missing.append(ArmRun(arm, "not_run", reason, {}, ()))
                 continue
             parts.append(_evidence(document))
             if arm == "null":
@@ -69,9 +69,9 @@ def gather_control(control: Control, options: GateOptions, audited: Audited) -> 
     date, head = datetime.now(UTC).isoformat(timespec="seconds"), git_head()
     document, reason = _run_arm("null", options, date, head, control)
     parts = [] if document is None else [_evidence(document)]
-    missing = [ArmRun("mps", "not_run", "a control is run on the null arm", {})]
+    missing = [ArmRun("mps", "not_run", "a control is run on the null arm", {}, ())]
     if document is None:
-        missing.append(ArmRun("null", "not_run", reason, {}))
+        missing.append(ArmRun("null", "not_run", reason, {}, ()))
     return _together(parts, missing, audited, options, date, head), reason
 
 

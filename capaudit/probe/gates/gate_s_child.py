@@ -96,7 +96,7 @@ def run_arm(payload: JsonObject, channel: Channel) -> JsonObject:
             mask_rows=mask_rows(worlds),
             tolerances=dict(TOLERANCES),
         ),
-        arms=(ArmRun(arm, "run", "", manifests),),
+        arms=(ArmRun(arm, "run", "", manifests, ()),),
         observations=tuple(observations),
         faults=tuple(faults),
         orderings=tuple(orderings),
