@@ -9,7 +9,7 @@ from capaudit.contract.capabilities import CAPABILITY_NAMES, SEMANTIC_OWNERS, Ca
 from capaudit.contract.carriers import CarrierManifest, CarrierSpec
 from capaudit.contract.errors import Refusal
 from capaudit.contract.reasons import CONTRACT_VERSION
-from capaudit.contract.strict import check_fields, malformed
+from capaudit.contract.strict import check_fields, malformed, require_kind
 from capaudit.model import Boundary
 
 
@@ -56,6 +56,7 @@ def preflight(candidate: Candidate, *, rehearsal: bool = False) -> Preflight:
     Pure: no capture, no allocation, no random draw, no mode change; the same candidate gives the same
     verdict. ``rehearsal`` lets the device ``cpu`` stand for the CUDA device.
     """
+    require_kind(Candidate, candidate, "candidate")
     capabilities = candidate.capabilities
     reasons = (
         *_undeclared(capabilities),

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 from capaudit.contract.errors import MalformedError, Refusal
 from capaudit.contract.ownership import cold_path
 from capaudit.contract.reasons import InvalidationReason
-from capaudit.contract.strict import Counter, Identity, Positive, check_fields, malformed
+from capaudit.contract.strict import Counter, Identity, Positive, check_fields, malformed, require_kind
 
 Role = Literal["input", "output", "verdict", "ingress", "evidence"]
 """What a carrier is to the tick. ``evidence`` carriers are read by comparisons only."""
@@ -129,10 +129,15 @@ class CarrierManifest:
     def drift(self, observed: Iterable[Carrier]) -> tuple[Drift, ...]:
         """Compare with what is there now, in declared order; a carrier that is not there has drifted too.
 
-        Carriers that were never declared are no drift: the graph does not know them.
+        Carriers that were never declared are no drift: the graph does not know them. One that is named twice must be
+        right both times.
         """
-        found = {carrier.name: carrier for carrier in observed}
-        return tuple(drift for carrier in self.carriers for drift in _drift(carrier, found.get(carrier.name)))
+        found: dict[str, list[Carrier | None]] = {}
+        for carrier in observed:
+            require_kind(Carrier, carrier, "observed")
+            found.setdefault(carrier.name, []).append(carrier)
+        pairs = ((carrier, now) for carrier in self.carriers for now in found.get(carrier.name, [None]))
+        return tuple(drift for carrier, now in pairs for drift in _drift(carrier, now))
 
     def overlaps(self) -> tuple[tuple[Carrier, Carrier], ...]:
         """Return pairs of dense carriers that share memory and must not.

@@ -69,7 +69,9 @@ class Ingress(Generic[T]):
         return IngressCounters(ticks=self._published, published=self._published, released=self._released)
 
     def slot_of(self, tick: int) -> int:
-        """Return the slot that a tick is written to."""
+        """Return the slot that a tick is written to. Raises MalformedError for what is no tick."""
+        if type(tick) is not int or tick < 0:
+            raise malformed("tick", f"expected the number of a tick, found {tick!r}")
         return tick % len(self._slots)
 
     def publish(self, tick: int, receipt: CompletionReceipt) -> int:

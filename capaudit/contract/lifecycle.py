@@ -21,7 +21,7 @@ from capaudit.contract.reasons import CONTRACT_VERSION, INVALIDATION_REASONS, In
 from capaudit.contract.receipts import EAGER_CAPTURE, CompletionReceipt, ReceiptLedger
 from capaudit.contract.rng import Rollback
 from capaudit.contract.snapshot import LifecycleSnapshot
-from capaudit.contract.strict import malformed, shown
+from capaudit.contract.strict import malformed, require_kind, shown
 
 TickKind = Literal["eager", "graph"]
 Fallback = Literal["forbidden", "eager"]
@@ -144,8 +144,7 @@ class CaptureLifecycle:
         self._require_idle("allocate carriers")
         self._require(self._mode != "disabled", "allocate carriers", "the mode is disabled")
         self._require(self.state != "ready", "allocate carriers", "a capture reads the present ones")
-        if not isinstance(carriers, CarrierManifest):
-            raise malformed("carriers", f"expected a CarrierManifest, found {shown(carriers)}")
+        require_kind(CarrierManifest, carriers, "carriers")
         self._drop_capture(keep_reasons=True)
         self._carriers, self._warm = carriers, False
 
@@ -165,8 +164,7 @@ class CaptureLifecycle:
         self._require(self._mode == "graph", "preflight", f"the mode is {self._mode}, so no graph was requested")
         self._require(self._warm, "preflight", "the eager warm-up has not run")
         self._require(self.state != "ready", "preflight", "there is a valid capture")
-        if not isinstance(verdict, Preflight):
-            raise malformed("verdict", f"expected a Preflight, found {shown(verdict)}")
+        require_kind(Preflight, verdict, "verdict")
         self._verdict = verdict
 
     def begin_capture(self) -> None:
@@ -313,6 +311,8 @@ class CaptureLifecycle:
         tick, raises FailClosedError and nothing may run any more.
         """
         _require_word("reason", reason, INVALIDATION_REASONS)
+        if rollback is not None:
+            require_kind(Rollback, rollback, "rollback")
         self._require(self._phase is not None, "fail a tick", "no tick is open")
         published = self._phase == "published"
         was_graph = self._kind == "graph"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from capaudit.contract.errors import ReceiptError, Refusal
 from capaudit.contract.reasons import CONTRACT_VERSION
-from capaudit.contract.strict import Counter, Identity, check_fields, malformed
+from capaudit.contract.strict import Counter, Identity, check_fields, malformed, require_kind
 
 EAGER_CAPTURE: Final = "eager"
 """The capture identity of a tick that no capture ran."""
@@ -118,6 +118,7 @@ class ReceiptLedger:
 
     def accept(self, receipt: CompletionReceipt) -> CompletionReceipt:
         """Return the receipt. Raises ReceiptError with every reason; the ledger then stays as it was."""
+        require_kind(CompletionReceipt, receipt, "receipt")
         refusals = []
         for name, wanted in (
             ("operation", self._operation),

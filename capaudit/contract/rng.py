@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capaudit.contract.errors import Refusal, RngError
-from capaudit.contract.strict import Counter, Identity, check_fields, malformed
+from capaudit.contract.strict import Counter, Identity, check_fields, malformed, require_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,7 @@ class RngLedger:
         The result says whether it worked; the state version grows, the draw version goes back. Raises
         RngError for evidence of another device or of a later moment.
         """
+        require_kind(RngEvidence, before, "before")
         if before.device != self._device:
             raise _refused("device", f"the evidence is of {before.device}, the generator draws on {self._device}")
         if before.state_version > self._state_version or (

@@ -71,6 +71,12 @@ def malformed(field: str, message: str) -> MalformedError:
 
 
 @functools.cache
+def require_kind(kind: type, value: object, field: str) -> None:
+    """Raise MalformedError unless an argument is one of the contract's values."""
+    if not isinstance(value, kind):
+        raise malformed(field, f"expected a {kind.__name__}, found {shown(value)}")
+
+
 def _checks(kind: Any) -> tuple[tuple[str, _Check, bool], ...]:
     hints = get_type_hints(kind, include_extras=True)
     names = [field.name for field in fields(kind)]

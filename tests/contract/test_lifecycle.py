@@ -22,6 +22,7 @@ from capaudit.contract import (
     MalformedError,
     ReceiptError,
     RngEvidence,
+    RngLedger,
     Rollback,
     preflight,
 )
@@ -537,3 +538,30 @@ def test_no_order_of_events_reaches_an_illegal_state(
                 )
             )
         )
+
+
+def test_an_argument_of_another_kind_is_refused_as_such_and_changes_nothing() -> None:
+    life = ready()
+    life.begin_tick()
+    before = life.snapshot()
+    rng = RngLedger(SimpleNamespace(get_state=lambda: b"state", set_state=None), device="cpu")
+    for call in (
+        lambda: life.complete("receipt"),  # type: ignore[arg-type]
+        lambda: life.fail("stream_event", rollback=True),  # type: ignore[arg-type]
+        lambda: life.check_drift(["action"]),  # type: ignore[list-item]
+        lambda: preflight(None),  # type: ignore[arg-type]
+        lambda: rng.rollback(b"state"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(MalformedError, match="expected a "):
+            call()
+    assert life.snapshot() == before
+
+
+def test_a_carrier_that_is_shown_twice_must_be_right_both_times() -> None:
+    held = carriers()
+    first = held.carriers[0]
+    moved = replace(first, address=(first.address or 0) + 4096)
+    for observed in ([moved, *held.carriers], [*held.carriers, moved]):
+        life = ready()
+        with pytest.raises(InvalidatedError, match=first.name):
+            life.begin_tick(observed)
