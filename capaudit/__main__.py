@@ -1,8 +1,6 @@
 """``python -m capaudit``: the same as the ``capaudit`` command."""
 
-import sys
-
-from capaudit.cli.start import main
+from capaudit.cli.start import console
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console()

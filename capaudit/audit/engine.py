@@ -15,7 +15,7 @@ from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_fu
 from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.frame import Frame, run_context
-from capaudit.audit.generators import registers_generators, unregistered_generators
+from capaudit.audit.generators import Unregistered, registers_generators
 from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
@@ -26,6 +26,7 @@ from capaudit.audit.suppressions import apply_suppressions, comment_finding, met
 from capaudit.audit.values import Function, Value, instance, reset_pool
 from capaudit.audit.verdicts import Verdicts, attach_fallbacks, collect, reachable
 from capaudit.audit.warmup import capturing_functions, entry_is_warm
+from capaudit.cache import ending
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import FunctionInfo, Program, build_program
@@ -70,6 +71,7 @@ def _inside(path: Path, folder: Path) -> bool:
 
 def _audit(options: AuditOptions, started: float) -> Result:
     reset_pool()
+    ending.keep()
     knowledge = load(options.configuration.knowledge_files())
     program = _program(options)
     names = Names(program)
@@ -78,6 +80,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
     results: list[tuple[Entry, Verdicts]] = []
     audited: list[tuple[str, int, int]] = []
     trees: dict[str, Tree] = {}
+    machine: Machine | None = None
     for entry in entries:
         # A machine of its own: what one boundary reports must not depend on which others are audited.
         reset_pool()
@@ -125,6 +128,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
 
         kept += contradictions([*kept, *suppressed], knowledge)
     result = _result(options, program, results, kept, started)
+    ending.keep(program, machine)
     silenced = sorted(suppressed, key=lambda finding: finding.sort_key)
     files = sorted([*program.by_file, *(broken.file for broken in program.unparsable)])
     return replace(result, suppressed=tuple(silenced), evidence=summary, files=tuple(files))
@@ -149,7 +153,7 @@ def _program_facts(program: Program, names: Names, entries: list[Entry]) -> _Fac
     sources = [module.source for module in program.modules.values()]
     switches: dict[str, object] = {n: any(text in source for source in sources) for n, text in _SWITCHES.items()}
     if registers_generators(program):
-        switches |= {"registered-generator": True, "unregistered-generators": unregistered_generators(program)}
+        switches |= {"registered-generator": True, "unregistered-generators": Unregistered(program)}
     return _Facts(owned_functions(program, names, entries), capturing_functions(program), switches)
 
 

@@ -9,6 +9,7 @@ anywhere and is left alone.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -54,6 +55,19 @@ class _Uses:
 def registers_generators(program: Program) -> bool:
     """Whether the program registers any generator with a graph."""
     return any(_registrations(module) for module in program.modules.values())
+
+
+class Unregistered:
+    """The calls that ``unregistered_generators`` returns, looked for when an audit first meets a generator."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._calls: frozenset[ast.Call] | None = None
+
+    def __contains__(self, call: object) -> bool:
+        if self._calls is None:
+            self._calls = unregistered_generators(self._program)
+        return call in self._calls
 
 
 def unregistered_generators(program: Program) -> frozenset[ast.Call]:
@@ -120,8 +134,9 @@ class _Reader:
         while True:
             before = set(self.names)
             uses = _Uses()
+            mentioned = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(before)))})\b")
             for module in self.program.modules.values():
-                if any(name in module.source for name in before):
+                if mentioned.search(module.source) is not None:
                     self._walk(module.tree, uses)
             if self.names == before:
                 return uses
@@ -133,7 +148,7 @@ class _Reader:
             if isinstance(node, ast.ClassDef):
                 scope = _Scope(self.families.get(node))
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) and scope.function is None:
-                scope = _Scope(scope.family, node, _bound_names(node))
+                scope = _Scope(scope.family, node)
             elif isinstance(node, ast.Call):
                 self._call(node, scope, uses)
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
@@ -186,19 +201,21 @@ class _Reader:
                     uses.escaped.append(scope.holder(value))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Scope:
     """Where a name stands: the family of the class around it, the outermost function in there, and what that binds."""
 
     family: object = None
     function: ast.AST | None = None
-    bound: frozenset[str] = frozenset()
+    bound: frozenset[str] | None = None  # computed on first use
 
     def holder(self, node: ast.expr) -> _Holder:
         if isinstance(node, ast.Attribute):
             own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             return _Holder(node.attr, "attribute", self.family if own else None)
         name = _last(node)
+        if self.bound is None:
+            self.bound = _bound_names(self.function) if self.function is not None else frozenset()
         return _Holder(name, "local", self.function) if name in self.bound else _Holder(name, "module")
 
 

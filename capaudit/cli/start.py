@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from capaudit.cache import replay
+from capaudit.cache import ending, replay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import NoReturn
+
+
+def console() -> NoReturn:
+    """Run the command line of this process and end the process with its status."""
+    if sys.argv[1:2] and sys.argv[1] not in replay.REPEATABLE:  # others start threads, servers and devices
+        sys.exit(main())
+    ending.ends_soon()
+    ending.leave(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -60,6 +60,7 @@ def load(extra: Sequence[Path] = (), *, folder: Path | None = None, cache_folder
     ``ConfigurationError`` with file and key for a table that does not validate or names an operation
     twice, ``InputError`` for a file that cannot be read.
     """
+    global _shipped
     root = folder or rules_folder()
     pages = [(path, _read(path)) for path in sorted(root.glob("*.md"))]
     tables = [(path, _read(path)) for path in sorted((root / "operations").glob("*.toml"))]
@@ -77,10 +78,21 @@ def load(extra: Sequence[Path] = (), *, folder: Path | None = None, cache_folder
         if plain is None:
             plain = _parse(sources, len(pages))
             store.write("knowledge", key, plain, cache_folder)
-        return _assemble(plain, [str(path) for path, _ in pages])
+        knowledge = _assemble(plain, [str(path) for path, _ in pages])
+        if folder is None:
+            _shipped = knowledge.rules
+        return knowledge
     finally:
         if collecting:
             gc.enable()
+
+
+_shipped: dict[str, Rule] | None = None
+
+
+def shipped_rules() -> dict[str, Rule]:
+    """The shipped rules by code, from what this process has loaded already where it has."""
+    return load().rules if _shipped is None else _shipped
 
 
 def _parser_sources() -> Iterable[tuple[str, bytes]]:

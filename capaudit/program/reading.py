@@ -123,7 +123,9 @@ def parse_source(data: bytes, shown: str) -> tuple[str, ast.Module] | Unparsable
 
 def _huge_number(text: str) -> bool:
     """Integers beyond Python's text limit cannot be shown, so nothing near them could be reported."""
-    return len(text) > 3500 and _DIGITS.search(text) is not None
+    if len(text) <= 3500 or not any(len(line) > 3500 for line in text.split("\n")):
+        return False  # a number stands on one line
+    return _DIGITS.search(text) is not None
 
 
 def _too_deep(tree: ast.Module, text: str) -> bool:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from capaudit.knowledge import Rule, load
+from capaudit.knowledge import shipped_rules
 from capaudit.model import Finding
 
 
 def reason(finding: Finding) -> str:
     """Return the general reason behind a finding; empty for meta findings, whose message says it itself."""
-    rule = _rules().get(finding.code) if finding.hazard is not None else None
+    rule = shipped_rules().get(finding.code) if finding.hazard is not None else None
     return rule.message if rule is not None and rule.message != finding.message else ""
-
-
-@cache
-def _rules() -> dict[str, Rule]:
-    return load().rules

@@ -61,6 +61,8 @@ def _window(line: str, start: int, stop: int, longest: int) -> tuple[str, int, i
 
 def printable(text: str) -> str:
     """Return the text with tabs as four blanks and control characters replaced: source must not steer a terminal."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(
         character if _harmless(character) else "\N{REPLACEMENT CHARACTER}" for character in text.expandtabs(4)
     )
@@ -71,7 +73,8 @@ def _harmless(character: str) -> bool:
 
 
 def text_width(text: str) -> int:
-    return sum(_columns(character) for character in text)
+    """Return the number of columns that the text takes on a terminal."""
+    return len(text) if text.isascii() else sum(_columns(character) for character in text)
 
 
 def _columns(character: str) -> int:
