@@ -358,7 +358,7 @@ def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr
 
     site = (*expressions.site(frame, node), frame.context.receiver if not frame.tick else None)
     made = instance(cls, site[:3], frame.tick)
-    machine.instances.setdefault(cls, {})[made] = None
+    machine.note_instance(made)
     init = machine.names.method(cls, "__init__")
     if init is not None:
         call_function(frame, init, made, arguments, node)

@@ -345,6 +345,8 @@ def judge(
     frame: Frame, form: str, target: Tensor, index: Value, value: Value | None, node: ast.Subscript, place: ast.AST
 ) -> None:
     """Record what an index form costs, by its operation table."""
+    if not frame.recording:
+        return
     operation = frame.machine.knowledge.operations.get(form)
     if operation is None:
         return

@@ -60,6 +60,7 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         return member
     if machine.existing_cell(atom, name) is None and (hook := _attribute_hook(machine, atom, name)) is not None:
         return calls.call_function(frame, hook, atom, [const(name)], node)
+    context = frame.context
     cell = machine.cell(atom, name)
     value = stores.read_cell(frame, cell, node)
     if len(value) == 1 and isinstance(value[0], Box) and not value[0].tick:
@@ -68,10 +69,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
             value = join(value, machine.memo.get(("declared", atom, name), NOTHING))
     if atom.site is None:
         held = [value]
-        for other in _constructed(machine, atom.cls):
-            inner = machine.existing_cell(other, name)
-            if inner is not None:
-                held.append(stores.read_cell(frame, inner, node))
+        for inner in _cells_held(machine, atom.cls, name):
+            held.append(stores.read_cell(frame, inner, node) if frame.recording else machine.read_cell(inner, context))
         value = _joined(machine, atom, name, tuple(held))
         if not value:
             value = _declared(frame, atom, name, node)
@@ -91,6 +90,18 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
 def _is_open(frame: Frame, atom: Instance, name: str, cell: Cell) -> bool:
     """Whether a constant from construction may have been replaced by code that was not evaluated."""
     return not stores.is_written(frame, cell) and late.is_set_by_others(frame.machine, atom.cls, name)
+
+
+def _cells_held(machine: Machine, cls: ClassInfo, name: str) -> list[Cell]:
+    """The cells that constructed objects of a class hold under one name, looked up anew where one was added since."""
+    key = ("cells-held", cls, name)
+    made = (machine.instance_count, machine.cells_named.get(name))
+    known = machine.memo.get(key)
+    if known is None or known[0] != made:
+        cells = (machine.existing_cell(other, name) for other in _constructed(machine, cls))
+        known = machine.memo[key] = (made, [cell for cell in cells if cell is not None])
+    found: list[Cell] = known[1]
+    return found
 
 
 def _constructed(machine: Machine, cls: ClassInfo) -> list[Instance]:

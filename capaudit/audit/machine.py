@@ -62,6 +62,8 @@ class Machine:
         self.heap: dict[tuple[Any, ...], Cell] = {}
         self.cells_of: dict[Atom, dict[str, Cell]] = {}
         self.instances: dict[ClassInfo, dict[Instance, None]] = {}
+        self.instance_count = 0
+        self.cells_named: dict[str, int] = {}  # how many cells go by a name
         self.contexts: dict[tuple[Any, ...], Context] = {}
         self.shared: dict[tuple[Any, ...], Context] = {}
         self.exact_counts: dict[tuple[Any, ...], int] = {}
@@ -243,9 +245,17 @@ class Machine:
             cell = Cell(owner, name, _label(owner, name), not getattr(owner, "tick", False))
             self.heap[key] = cell
             self.cells_of.setdefault(owner, {})[name] = cell
+            self.cells_named[name] = self.cells_named.get(name, 0) + 1
             if isinstance(owner, Instance) and owner.site is not None:
-                self.instances.setdefault(owner.cls, {})[owner] = None
+                self.note_instance(owner)
         return cell
+
+    def note_instance(self, made: Instance) -> None:
+        """Remember an object that the program constructs, for whoever reads any object of its class."""
+        known = self.instances.setdefault(made.cls, {})
+        if made not in known:
+            known[made] = None
+            self.instance_count += 1
 
     def existing_cell(self, owner: Atom, name: str) -> Cell | None:
         return self.heap.get((owner, name))
