@@ -17,7 +17,7 @@ from capaudit.audit.machine import Machine
 from capaudit.audit.values import Box, Instance, instance
 from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo
-from capaudit.program.locating import functions_with
+from capaudit.program.locating import functions_at
 from capaudit.program.symbols import dotted_text
 
 _MOST_FUNCTIONS = 150
@@ -143,9 +143,10 @@ def _related(machine: Machine, one: ClassInfo, other: ClassInfo) -> bool:
 
 ENTRY = "[]"
 """Stands for entries of containers among the names of carriers."""
-_STORE = re.compile(
-    r"\.(\w+)(?:\s*,[^=\n]*)?\s*(?::[^=\n]+)?=(?!=)|\b(setattr|resize_|set_)\(|\](?:\s*,[^=\n]*)?\s*(=)(?!=)"
-)
+# Each begins with a character that the search skips to: one pattern with branches looks at every character instead.
+_NAMED = re.compile(r"\.(\w++)(?:\s*+,[^=\n]*+)?\s*+(?::[^=\n]++)?=(?!=)")
+_ENTRIES = re.compile(r"\](?:\s*+,[^=\n]*+)?\s*+=(?!=)")
+_COMPUTED = re.compile(r"\b(?:setattr|resize_|set_)\(")
 
 
 def is_set_by_others(machine: Machine, cls: ClassInfo, name: str) -> bool:
@@ -188,11 +189,24 @@ def _stores_index(machine: Machine) -> dict[str, dict[FunctionInfo, None]]:
         return index
     index = {}
     for module in machine.program.modules.values():
-        for function, _, match in functions_with(module, _STORE):
-            name = "" if match[2] else ENTRY if match[3] else match[1]
-            index.setdefault(name, {})[function] = None
+        stores = _stores(module.source)
+        places = functions_at(module, [position for position, _ in stores])
+        for place, (_, name) in zip(places, stores, strict=True):
+            if place is not None:
+                index.setdefault(name, {})[place[0]] = None
     machine.memo["stores-index"] = index
     return index
+
+
+def _stores(source: str) -> list[tuple[int, str]]:
+    """Return position and name of every store in a text, in order; of several that end in one ``=`` the first."""
+    found = {match.end(): (match.start(), match[1]) for match in _NAMED.finditer(source)}
+    for match in _ENTRIES.finditer(source):
+        if match.end() not in found or match.start() < found[match.end()][0]:
+            found[match.end()] = match.start(), ENTRY
+    if any(word in source for word in ("setattr(", "resize_(", "set_(")):
+        found.update((match.end(), (match.start(), "")) for match in _COMPUTED.finditer(source))
+    return sorted(found.values())
 
 
 def _receivers(

@@ -10,7 +10,8 @@ from capaudit.program import FunctionInfo, Program, walk
 from capaudit.program.locating import functions_with
 from capaudit.program.symbols import dotted_text
 
-_CAPTURE = re.compile(r"cuda\.graph\(|ScopedCapture\(|capture_begin\(|make_graphed_callables\(")
+_WORDS = ("cuda.graph(", "ScopedCapture(", "capture_begin(", "make_graphed_callables(")
+_CAPTURE = re.compile("|".join(map(re.escape, _WORDS)))
 _SELF_WARMING = ("make_graphed_callables",)  # it runs the callable a few times itself
 
 
@@ -29,8 +30,9 @@ def capturing_functions(program: Program) -> list[tuple[FunctionInfo, int]]:
     """Functions that begin a capture, each with the line of the first."""
     first: dict[FunctionInfo, int] = {}
     for module in program.modules.values():
-        for function, line, _ in functions_with(module, _CAPTURE):
-            first.setdefault(function, line)
+        if any(word in module.source for word in _WORDS):
+            for function, line, _ in functions_with(module, _CAPTURE):
+                first.setdefault(function, line)
     return list(first.items())
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from capaudit.program.callsites import CallIndex, Site
 from capaudit.program.comments import CapauditComment, read_comments
 from capaudit.program.reading import find_sources, parse_source, read_source
 from capaudit.program.symbols import ClassInfo, FunctionInfo, ImportedName, Module, Unparsable, dotted_text
@@ -29,8 +30,7 @@ class Program:
         self.modules = modules
         self.unparsable = unparsable
         self.by_file = {module.file: module for module in modules.values()}
-        self._call_sites: dict[tuple[str, str], list[tuple[Module, ast.Call, FunctionInfo | None]]] = {}
-        self._calls: dict[str, dict[str, list[tuple[ast.Call, FunctionInfo | None]]]] = {}
+        self._call_index: CallIndex | None = None
         self._comments: dict[str, tuple[CapauditComment, ...]] = {}
         self._functions_by_node: dict[int, FunctionInfo] = {}
         self._subclass_names: dict[str, list[ClassInfo]] | None = None
@@ -96,31 +96,14 @@ class Program:
             self._methods_by_name = table
         return self._methods_by_name.get(name, [])
 
-    def calls_to(self, name: str, package: str = "") -> list[tuple[Module, ast.Call, FunctionInfo | None]]:
+    def calls_to(self, name: str, package: str = "") -> list[Site]:
         """Calls whose callee's last part, or whose first argument in ``partial(...)``, is ``name``.
 
         Aliases (``from m import C as D``) count, test modules do not. With ``package``, other packages come last.
         """
-        found = self._call_sites.get((name, package))
-        if found is None:
-            found = self._call_sites[name, package] = list(self._find_calls(name, package))
-        return found
-
-    def _find_calls(self, name: str, package: str) -> Iterator[tuple[Module, ast.Call, FunctionInfo | None]]:
-        modules = self.productive
-        if package:
-            modules = sorted(modules, key=lambda m: m.name.partition(".")[0] != package)
-        for module in modules:
-            source = module.source
-            if name not in source:
-                continue
-            aliases = [alias for alias, imported in module.imports.items() if imported.attribute == name != alias]
-            if not aliases and f"{name}(" not in source and "partial(" not in source:
-                continue
-            table = self._module_calls(module)
-            for called in (name, *aliases):
-                for call, function in table.get(called, ()):
-                    yield module, call, function
+        if self._call_index is None:
+            self._call_index = CallIndex(self.productive)
+        return self._call_index.find(name, package)
 
     @property
     def productive(self) -> list[Module]:
@@ -132,48 +115,10 @@ class Program:
             self.__dict__["_productive_modules"] = cached
         return cached
 
-    def _module_calls(self, module: Module) -> dict[str, list[tuple[ast.Call, FunctionInfo | None]]]:
-        table = self._calls.get(module.name)
-        if table is None:
-            table = {}
-            for call, function in _calls_with_owner(module.tree, module, self._functions_by_node):
-                last = dotted_text(call.func).rpartition(".")[2]
-                if last:
-                    table.setdefault(last, []).append((call, function))
-                if last == "partial" and call.args:
-                    target = dotted_text(call.args[0]).rpartition(".")[2]
-                    if target:
-                        table.setdefault(target, []).append((call, function))
-            self._calls[module.name] = table
-        return table
-
 
 def _is_test(module: Module) -> bool:
     parts = module.name.split(".")
     return any(part in ("tests", "test", "conftest") or part.startswith("test_") for part in parts)
-
-
-def _calls_with_owner(
-    tree: ast.Module, module: Module, by_node: dict[int, FunctionInfo]
-) -> Iterator[tuple[ast.Call, FunctionInfo | None]]:
-    stack: list[tuple[ast.AST, FunctionInfo | None]] = [(tree, None)]
-    found: list[tuple[ast.Call, FunctionInfo | None]] = []
-    while stack:
-        node, owner = stack.pop()
-        if isinstance(node, ast.Call):
-            found.append((node, owner))
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            owner = by_node.get(id(node), owner)
-        for value in node.__dict__.values():
-            kind = type(value)
-            if kind is int or kind is str or value is None:
-                continue
-            if kind is list:
-                stack.extend((item, owner) for item in value if isinstance(item, ast.AST))
-            elif isinstance(value, ast.AST):
-                stack.append((value, owner))
-    found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset, -(pair[0].end_col_offset or 0)))
-    yield from found
 
 
 def build_program(
