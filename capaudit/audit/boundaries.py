@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -166,10 +167,13 @@ def inferred_capture(module: Module) -> CaptureKind:
 # -- marks in the source ------------------------------------------------------------------------------------------
 
 
+_DECORATED = re.compile(r"@[\s\w.\\]*boundary\b")
+
+
 def _marked(program: Program, names: Names, capture: CaptureKind | None) -> list[Entry]:
     entries: list[Entry] = []
     for module in program.modules.values():
-        if "capaudit" not in module.source and "boundary" not in module.source:
+        if "capaudit" not in module.source and _DECORATED.search(module.source) is None:
             continue
         marks = {c.line: c for c in program.comments(module) if c.word == "boundary"}
         for function in module.all_functions:

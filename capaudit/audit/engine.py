@@ -30,6 +30,7 @@ from capaudit.cache import ending
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import FunctionInfo, Program, build_program
+from capaudit.program.index import BrokenFileError, Deferred
 
 if TYPE_CHECKING:
     from capaudit.audit.fixes.site import Tree
@@ -45,8 +46,15 @@ def audit(options: AuditOptions) -> Result:
     started = time.perf_counter()
     enabled = gc.isenabled()
     gc.disable()  # contexts and syntax trees live until the end; collecting meanwhile only costs time
+    deferred = Deferred()
     try:
-        return _audit(options, started)
+        while True:  # a second time where a file turned out to be broken that the first time took for a part
+            try:
+                result, program = _audit(options, started, deferred)
+            except BrokenFileError:
+                continue
+            if not deferred.unread_and_broken(program):
+                return result
     finally:
         reset_pool()
         if enabled:
@@ -59,21 +67,23 @@ def find_boundaries(options: AuditOptions) -> tuple[Boundary, ...]:
     return tuple(entry.boundary for entry in find_entries(program, Names(program), options))
 
 
-def _program(options: AuditOptions) -> Program:
+def _program(options: AuditOptions, deferred: Deferred | None = None) -> Program:
     roots = dict.fromkeys([*options.paths, *entry_files(options)])
     covered = [root for root in roots if not any(_inside(root, other) for other in roots if other != root)]
-    return build_program(tuple(covered), options.working_directory, options.configuration.excludes, options.unsaved)
+    return build_program(
+        tuple(covered), options.working_directory, options.configuration.excludes, options.unsaved, deferred
+    )
 
 
 def _inside(path: Path, folder: Path) -> bool:
     return folder.is_dir() and Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))
 
 
-def _audit(options: AuditOptions, started: float) -> Result:
+def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[Result, Program]:
     reset_pool()
     ending.keep()
     knowledge = load(options.configuration.knowledge_files())
-    program = _program(options)
+    program = _program(options, deferred)
     names = Names(program)
     entries = find_entries(program, names, options)
     facts = _program_facts(program, names, entries)
@@ -131,7 +141,7 @@ def _audit(options: AuditOptions, started: float) -> Result:
     ending.keep(program, machine)
     silenced = sorted(suppressed, key=lambda finding: finding.sort_key)
     files = sorted([*program.by_file, *(broken.file for broken in program.unparsable)])
-    return replace(result, suppressed=tuple(silenced), evidence=summary, files=tuple(files))
+    return replace(result, suppressed=tuple(silenced), evidence=summary, files=tuple(files)), program
 
 
 @dataclass(frozen=True, slots=True)

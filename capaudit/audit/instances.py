@@ -178,7 +178,7 @@ def _mixins(machine: Machine) -> list[ClassInfo]:
     """Classes that are made to be combined with others by whoever uses them: any object may carry their methods."""
     found: list[ClassInfo] | None = machine.memo.get("mixins")
     if found is None:
-        modules = machine.program.modules.values()
+        modules = [module for module in machine.program.modules.values() if "Mixin" in module.source]
         found = [cls for module in modules for cls in module.all_classes if cls.name.endswith("Mixin")]
         machine.memo["mixins"] = found
     return found

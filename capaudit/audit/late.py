@@ -16,7 +16,7 @@ from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import Box, Instance, instance
 from capaudit.audit.verdicts import reachable
-from capaudit.program import ClassInfo, FunctionInfo
+from capaudit.program import ClassInfo, FunctionInfo, Module
 from capaudit.program.locating import functions_at
 from capaudit.program.symbols import dotted_text
 
@@ -158,7 +158,7 @@ def is_set_by_others(machine: Machine, cls: ClassInfo, name: str) -> bool:
     key = ("set-by-others", cls, name)
     known: bool | None = machine.memo.get(key)
     if known is None:
-        known = machine.memo[key] = any(_may_set(machine, cls, f) for f in _stores_index(machine).get(name, ()))
+        known = machine.memo[key] = any(_may_set(machine, cls, f) for f in _storing(machine, name))
     return known
 
 
@@ -175,25 +175,29 @@ def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
 def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
     """Functions whose text binds one of the names, or an attribute whose name is computed."""
     found: dict[FunctionInfo, None] = {}
-    index = _stores_index(machine)
     for name in (*names, ""):
-        found.update(dict.fromkeys(index.get(name, ())))
+        found.update(_storing(machine, name))
     order = {function: i for i, function in enumerate(found)}
     return sorted(found, key=lambda f: (f.module.file, f.line, order[f]))
 
 
-def _stores_index(machine: Machine) -> dict[str, dict[FunctionInfo, None]]:
-    """Attribute names to the functions that bind them; the empty name for ``setattr`` and ``resize_``."""
-    index: dict[str, dict[FunctionInfo, None]] | None = machine.memo.get("stores-index")
+def _storing(machine: Machine, name: str) -> dict[FunctionInfo, None]:
+    """Functions that bind an attribute of that name; the empty name for ``setattr`` and ``resize_``."""
+    found: dict[FunctionInfo, None] = {}
+    for module, positions in _stores_index(machine).get(name, {}).values():
+        found.update(dict.fromkeys(place[0] for place in functions_at(module, positions) if place is not None))
+    return found
+
+
+def _stores_index(machine: Machine) -> dict[str, dict[str, tuple[Module, list[int]]]]:
+    """Names of stores to the modules that hold them, each with the positions."""
+    index: dict[str, dict[str, tuple[Module, list[int]]]] | None = machine.memo.get("stores-index")
     if index is not None:
         return index
     index = {}
     for module in machine.program.modules.values():
-        stores = _stores(module.source)
-        places = functions_at(module, [position for position, _ in stores])
-        for place, (_, name) in zip(places, stores, strict=True):
-            if place is not None:
-                index.setdefault(name, {})[place[0]] = None
+        for position, name in _stores(module.source):
+            index.setdefault(name, {}).setdefault(module.name, (module, []))[1].append(position)
     machine.memo["stores-index"] = index
     return index
 

@@ -101,7 +101,9 @@ class Names:
             return None
         prefix = f"{package.name}."
         for other in self.program.modules.values():
-            if other.name.startswith(prefix) and (name in other.functions or name in other.classes):
+            if not other.name.startswith(prefix) or name not in other.source:
+                continue
+            if name in other.functions or name in other.classes:
                 return other.functions.get(name) or other.classes[name]
         return None
 

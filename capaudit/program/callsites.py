@@ -9,22 +9,20 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from capaudit.program.symbols import FunctionInfo, Module, dotted_text
+from capaudit.program.words import Words
 
 Site = tuple[Module, ast.Call, FunctionInfo | None]
 _Calls = dict[str, list[tuple[ast.Call, FunctionInfo | None]]]
-_WORD = re.compile(r"[^\W\d]\w*")
-_FEW = 48
-"""Names after which an index of all words pays: until then each module's text is searched for each name."""
 
 
 class CallIndex:
     """Calls by the last part of the callee, or of the first argument of ``partial(...)``."""
 
-    def __init__(self, modules: list[Module]) -> None:
-        self._modules = modules
+    def __init__(self, modules: list[Module], words: Words) -> None:
+        self._modules = frozenset(module.name for module in modules)
+        self._mentioned = words
         self._statements: dict[str, _Statements] = {}
         self._found: dict[tuple[str, str], list[Site]] = {}
-        self._words: dict[str, list[Module]] | None = None
 
     def find(self, name: str, package: str) -> list[Site]:
         """Calls in order of modules and places; those outside the top-level ``package`` come last."""
@@ -34,13 +32,17 @@ class CallIndex:
         return found
 
     def _find(self, name: str, package: str) -> Iterator[Site]:
-        modules = self._mentioning(name)
+        modules = [module for module in self._mentioned.modules(name) if module.name in self._modules]
         if package:
             modules = sorted(modules, key=lambda m: m.name.partition(".")[0] != package)
+        renamed = re.compile(rf"\b{re.escape(name)}\s+as\b")
         for module in modules:
             source = module.source
-            aliases = [alias for alias, imported in module.imports.items() if imported.attribute == name != alias]
-            if not aliases and f"{name}(" not in source and "partial(" not in source:
+            plain = f"{name}(" in source or "partial(" in source
+            aliases: list[str] = []
+            if renamed.search(source) is not None:
+                aliases = [alias for alias, imported in module.imports.items() if imported.attribute == name != alias]
+            if not aliases and not plain:
                 continue
             statements = self._statements.get(module.name)
             if statements is None:
@@ -48,16 +50,6 @@ class CallIndex:
             for called in (name, *aliases):
                 for call, function in statements.calls(called):
                     yield module, call, function
-
-    def _mentioning(self, name: str) -> list[Module]:
-        if self._words is None and len(self._found) < _FEW:
-            return [module for module in self._modules if name in module.source]
-        if self._words is None:
-            self._words = {}
-            for module in self._modules:
-                for word in set(_WORD.findall(module.source)):
-                    self._words.setdefault(word, []).append(module)
-        return self._words.get(name, [])
 
 
 class _Statements:

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from capaudit.program.callsites import CallIndex, Site
 from capaudit.program.comments import CapauditComment, read_comments
-from capaudit.program.reading import find_sources, parse_source, read_source
+from capaudit.program.reading import decode, find_sources, is_plain, is_valid, parse_source, parse_text, read_bytes
 from capaudit.program.symbols import ClassInfo, FunctionInfo, ImportedName, Module, Unparsable, dotted_text
+from capaudit.program.words import Words
 
 
 class Program:
@@ -33,11 +34,10 @@ class Program:
         self._call_index: CallIndex | None = None
         self._comments: dict[str, tuple[CapauditComment, ...]] = {}
         self._functions_by_node: dict[int, FunctionInfo] = {}
-        self._subclass_names: dict[str, list[ClassInfo]] | None = None
-        self._methods_by_name: dict[str, list[FunctionInfo]] | None = None
-        for module in modules.values():
-            for function in module.all_functions:
-                self._functions_by_node[id(function.node)] = function
+        self._subclass_names: dict[str, list[ClassInfo]] = {}
+        self._methods_by_name: dict[str, list[FunctionInfo]] = {}
+        self._words = Words(list(modules.values()))
+        self._unlisted = list(modules.values())
 
     @property
     def file_count(self) -> int:
@@ -60,7 +60,20 @@ class Program:
         return cached
 
     def function_of_node(self, node: ast.AST) -> FunctionInfo | None:
-        return self._functions_by_node.get(id(node))
+        found = self._functions_by_node.get(id(node))
+        if found is None and self._list_functions():
+            found = self._functions_by_node.get(id(node))
+        return found
+
+    def _list_functions(self) -> bool:
+        """List the functions of modules that were read since, and tell whether there are any."""
+        fresh = [module for module in self._unlisted if module.is_read]
+        if fresh:
+            self._unlisted = [module for module in self._unlisted if not module.is_read]
+            for module in fresh:
+                for function in module.all_functions:
+                    self._functions_by_node.setdefault(id(function.node), function)
+        return bool(fresh)
 
     def register(self, function: FunctionInfo) -> None:
         """Add a nested function or lambda that the audit met inside a body."""
@@ -73,28 +86,31 @@ class Program:
 
     def candidates_for_base(self, name: str) -> list[ClassInfo]:
         """Classes with a base whose last dotted part is ``name``."""
-        if self._subclass_names is None:
-            table: dict[str, list[ClassInfo]] = {}
-            for module in self.modules.values():
-                for cls in module.all_classes:
-                    for base in cls.node.bases:
-                        target = base.value if isinstance(base, ast.Subscript) else base
-                        last = dotted_text(target).rpartition(".")[2]
-                        if last:
-                            table.setdefault(last, []).append(cls)
-            self._subclass_names = table
-        return self._subclass_names.get(name, [])
+        found = self._subclass_names.get(name)
+        if found is None:
+            found = self._subclass_names[name] = [
+                cls
+                for module in self._words.modules(name)
+                if "class " in module.source
+                for cls in module.all_classes
+                for base in cls.node.bases
+                if dotted_text(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2] == name
+            ]
+        return found
 
     def methods_named(self, name: str) -> list[FunctionInfo]:
         """Every method of that name in the program, in file order."""
-        if self._methods_by_name is None:
-            table: dict[str, list[FunctionInfo]] = {}
-            for module in self.modules.values():
-                for cls in module.all_classes:
-                    for method in cls.methods.values():
-                        table.setdefault(method.name, []).append(method)
-            self._methods_by_name = table
-        return self._methods_by_name.get(name, [])
+        found = self._methods_by_name.get(name)
+        if found is None:
+            found = self._methods_by_name[name] = [
+                method
+                for module in self._words.modules(name)
+                if f"def {name}" in module.source
+                for cls in module.all_classes
+                for method in cls.methods.values()
+                if method.name == name
+            ]
+        return found
 
     def calls_to(self, name: str, package: str = "") -> list[Site]:
         """Calls whose callee's last part, or whose first argument in ``partial(...)``, is ``name``.
@@ -102,7 +118,7 @@ class Program:
         Aliases (``from m import C as D``) count, test modules do not. With ``package``, other packages come last.
         """
         if self._call_index is None:
-            self._call_index = CallIndex(self.productive)
+            self._call_index = CallIndex(self.productive, self._words)
         return self._call_index.find(name, package)
 
     @property
@@ -126,8 +142,11 @@ def build_program(
     working_directory: Path,
     excludes: Callable[[Path], bool] = lambda _: False,
     unsaved: Mapping[Path, bytes] | None = None,
+    deferred: Deferred | None = None,
 ) -> Program:
     """Index every Python file under ``roots`` but what ``excludes`` names.
+
+    With ``deferred`` a file is parsed when something of it is asked for; see there.
 
     ``unsaved`` holds content by absolute path that stands for what the disk has (an editor, stdin).
 
@@ -143,19 +162,95 @@ def build_program(
         for root, file in find_sources(roots, excludes, unsaved or ()):
             shown = shown_path(file, working_directory)
             given = (unsaved or {}).get(file)
-            parsed = read_source(file, shown) if given is None else parse_source(given, shown)
+            parsed = _read(file, shown, given, deferred)
             if isinstance(parsed, Unparsable):
                 unparsable.append(parsed)
                 continue
             name = _module_name(root, file, packages)
             if name in modules:
                 name = f"{name}@{shown}"
-            text, tree = parsed
-            modules[name] = index_module(name, shown, file.name == "__init__.py", tree, text)
+            is_package = file.name == "__init__.py"
+            if isinstance(parsed, str):
+                modules[name] = deferred.module(name, shown, is_package, parsed)  # type: ignore[union-attr]
+            else:
+                modules[name] = index_module(name, shown, is_package, parsed[1], parsed[0])
     finally:
         if enabled:
             gc.enable()
     return Program(modules, tuple(unparsable))
+
+
+def _read(
+    file: Path, shown: str, given: bytes | None, deferred: Deferred | None
+) -> tuple[str, ast.Module] | str | Unparsable:
+    data = read_bytes(file, shown) if given is None else given
+    if isinstance(data, Unparsable):
+        return data
+    if deferred is None:
+        return parse_source(data, shown)
+    return deferred.text(data, shown)
+
+
+class BrokenFileError(Exception):
+    """A file whose parsing was deferred cannot be parsed: whatever was found with it has to be found without it."""
+
+    def __init__(self, broken: Unparsable) -> None:
+        super().__init__(broken.file)
+        self.broken = broken
+
+
+class Deferred:
+    """Puts off parsing. Most files of a large program are only looked at as text.
+
+    A program must be the same as if every file had been parsed at once. So whoever builds one has to call
+    ``unread_and_broken`` in the end, and where that finds a file, or reading one raised ``BrokenFileError``,
+    to build again with the same object, which knows of the file by then.
+    """
+
+    def __init__(self) -> None:
+        self._broken: dict[str, Unparsable] = {}
+        self._modules: dict[tuple[str, str], Module] = {}
+        self._valid: set[Module] = set()
+
+    def text(self, data: bytes, shown: str) -> tuple[str, ast.Module] | str | Unparsable:
+        """Return the text of a file, its tree too where only that tells whether it is accepted."""
+        if shown in self._broken:
+            return self._broken[shown]
+        text = decode(data, shown)
+        if isinstance(text, Unparsable) or is_plain(text):
+            return text
+        tree = parse_text(text, shown)
+        return tree if isinstance(tree, Unparsable) else (text, tree)
+
+    def module(self, name: str, file: str, is_package: bool, text: str) -> Module:
+        """Return the module with this text, the one of an earlier build where there is one."""
+        module = self._modules.get((name, file))
+        if module is None or module.source != text:
+            module = self._modules[name, file] = Module.unread(name, file, is_package, text, self._load)
+        return module
+
+    def _load(self, module: Module) -> None:
+        tree = parse_text(module.source, module.file)
+        if isinstance(tree, Unparsable):
+            self._broken[module.file] = tree
+            raise BrokenFileError(tree)
+        read = index_module(module.name, module.file, module.is_package, tree, module.source, module)
+        read.load = None
+
+    def unread_and_broken(self, program: Program) -> list[Unparsable]:
+        """Check the files that nobody has asked for, and return those that cannot be parsed."""
+        found = []
+        for module in program.modules.values():
+            if module.is_read or module in self._valid:
+                continue
+            if is_valid(module.source):
+                self._valid.add(module)
+            else:
+                tree = parse_text(module.source, module.file)
+                if isinstance(tree, Unparsable):
+                    self._broken[module.file] = tree
+                    found.append(tree)
+        return found
 
 
 def shown_path(file: Path, working_directory: Path) -> str:
@@ -207,9 +302,13 @@ def _is_package(folder: Path, packages: dict[Path, bool]) -> bool:
     return packages[folder]
 
 
-def index_module(name: str, file: str, is_package: bool, tree: ast.Module, source: str) -> Module:
+def index_module(
+    name: str, file: str, is_package: bool, tree: ast.Module, source: str, into: Module | None = None
+) -> Module:
     """Collect one module's names: imports, functions, classes and module-level bindings."""
-    module = Module(name, file, is_package, tree, source)
+    module = into or Module(name, file, is_package, tree, source)
+    if into is not None:
+        into.__init__(name, file, is_package, tree, source)  # type: ignore[misc]
     _collect_body(module, tree.body, None, "")
     return module
 

@@ -23,11 +23,12 @@ def functions_with(module: Module, pattern: re.Pattern[str]) -> Iterator[tuple[F
 
 def functions_at(module: Module, positions: Iterable[int]) -> Iterator[tuple[FunctionInfo, int] | None]:
     """Yield the innermost function around each position of the text, with the line; positions come in order."""
-    functions = module.all_functions
+    functions: list[FunctionInfo] = []
     starts: list[int] | None = None
     line, before = 1, 0
     for position in positions:
         if starts is None:
+            functions = module.all_functions
             starts = [function.node.lineno for function in functions]
         line += module.source.count("\n", before, position)
         before = position

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import stat
+import symtable
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -88,22 +89,40 @@ def _inside(file: Path, root: Path) -> bool:
 
 def read_source(file: Path, shown: str) -> tuple[str, ast.Module] | Unparsable:
     """Read and parse one file; honours the coding cookie and a byte-order mark."""
+    data = read_bytes(file, shown)
+    return data if isinstance(data, Unparsable) else parse_source(data, shown)
+
+
+def read_bytes(file: Path, shown: str) -> bytes | Unparsable:
+    """Read one file."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             return Unparsable(shown, 1, 1, "is not a regular file")
-        data = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         return Unparsable(shown, 1, 1, f"cannot be read: {error.strerror or error}")
-    return parse_source(data, shown)
 
 
 def parse_source(data: bytes, shown: str) -> tuple[str, ast.Module] | Unparsable:
     """Parse source bytes, or say where and why they cannot be parsed."""
+    text = decode(data, shown)
+    if isinstance(text, Unparsable):
+        return text
+    tree = parse_text(text, shown)
+    return tree if isinstance(tree, Unparsable) else (text, tree)
+
+
+def decode(data: bytes, shown: str) -> str | Unparsable:
+    """Decode source bytes as Python does."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding)
+        return data.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         return Unparsable(shown, 1, 1, f"cannot be decoded: {error}")
+
+
+def parse_text(text: str, shown: str) -> ast.Module | Unparsable:
+    """Parse source text, or say where and why it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -118,7 +137,27 @@ def parse_source(data: bytes, shown: str) -> tuple[str, ast.Module] | Unparsable
         return Unparsable(
             shown, 1, 1, f"nests more than {_NESTING_CAP} levels deep, or spells a number of thousands of digits"
         )
-    return text, tree
+    return tree
+
+
+def is_valid(text: str) -> bool:
+    """Whether a text is surely accepted by the parser.
+
+    The compiler's symbol table is built from the same parse in half the time, because no objects are made for
+    a tree. It refuses a little more, so that a refusal says nothing.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            symtable.symtable(text, "<unknown>", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is no candidate for nesting or numbers that only a look at its tree could refuse."""
+    return not _may_be_deep(text) and not _huge_number(text)
 
 
 def _huge_number(text: str) -> bool:
@@ -128,7 +167,7 @@ def _huge_number(text: str) -> bool:
     return _DIGITS.search(text) is not None
 
 
-def _too_deep(tree: ast.Module, text: str) -> bool:
+def _may_be_deep(text: str) -> bool:
     # Only long files or long lines can nest that deeply; the level walk costs as much as the parse.
     if len(text) < 4 * _NESTING_CAP:
         return False
@@ -137,7 +176,11 @@ def _too_deep(tree: ast.Module, text: str) -> bool:
         longest = max(map(len, text.splitlines()), default=0)
         if longest < 4 * _NESTING_CAP:
             return False
-    if max(map(len, text.splitlines()), default=0) < 2000 and text.count("elif ") < _NESTING_CAP:
+    return max(map(len, text.splitlines()), default=0) >= 2000 or text.count("elif ") >= _NESTING_CAP
+
+
+def _too_deep(tree: ast.Module, text: str) -> bool:
+    if not _may_be_deep(text):
         return False
     level: list[ast.AST] = [tree]
     depth = 0

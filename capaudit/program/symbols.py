@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from capaudit.program.walking import BodyFacts
 
 
@@ -90,7 +92,10 @@ class ClassInfo:
 
 @dataclass(eq=False, slots=True)
 class Module:
-    """One source file. ``file`` is relative to the working directory, with forward slashes."""
+    """One source file. ``file`` is relative to the working directory, with forward slashes.
+
+    One that is ``unread`` has only its text; its tree and names are there when first asked for.
+    """
 
     name: str
     file: str
@@ -106,6 +111,27 @@ class Module:
     split: list[str] | None = None
     all_functions: list[FunctionInfo] = field(default_factory=list)
     all_classes: list[ClassInfo] = field(default_factory=list)
+    load: Callable[[Module], None] | None = None
+
+    @classmethod
+    def unread(cls, name: str, file: str, is_package: bool, source: str, load: Callable[[Module], None]) -> Module:
+        """Return a module of which ``load`` fills in tree and names when somebody asks for one of them."""
+        module = cls.__new__(cls)
+        module.name, module.file, module.is_package, module.source = name, file, is_package, source
+        module.split, module.load = None, load
+        return module
+
+    @property
+    def is_read(self) -> bool:
+        return self.load is None
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is not set: nothing is slower for a module that has been read.
+        load = object.__getattribute__(self, "load") if name in _FROM_TREE else None
+        if load is None:
+            raise AttributeError(f"module {self.name!r} has no attribute {name!r}")
+        load(self)
+        return object.__getattribute__(self, name)
 
     @property
     def lines(self) -> list[str]:
@@ -117,6 +143,14 @@ class Module:
     @property
     def package(self) -> str:
         return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+_FROM_TREE = frozenset(
+    [
+        *("tree", "imports", "star_imports", "functions", "classes", "values", "annotations"),
+        *("all_functions", "all_classes"),
+    ]
+)
 
 
 def dotted_text(node: ast.expr) -> str:

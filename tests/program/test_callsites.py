@@ -10,6 +10,7 @@ import pytest
 from capaudit.program import Module, Program, build_program
 from capaudit.program.callsites import CallIndex
 from capaudit.program.symbols import dotted_text
+from capaudit.program.words import Words
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +58,7 @@ def test_every_way_of_writing_a_call_is_found_in_order(tmp_path: Path, newline: 
     (tmp_path / "odd.py").write_bytes(ODD.replace("\n", newline).encode())
     program = build_program((tmp_path,), tmp_path)
     module = program.modules["odd"]
-    sites = CallIndex([module]).find("made", "")
+    sites = CallIndex([module], Words([module])).find("made", "")
     plain = [call for _, call, _ in sites if dotted_text(call.func) != "other"]
     assert plain == walked(module, "made")
     assert [call.lineno for _, call, _ in sites if dotted_text(call.func) == "other"] == [16]
@@ -70,7 +71,7 @@ def test_every_way_of_writing_a_call_is_found_in_order(tmp_path: Path, newline: 
 
 def test_the_product_itself_gives_the_same_calls_as_a_walk(program: Program) -> None:
     modules = program.productive
-    index = CallIndex(modules)
+    index = CallIndex(modules, Words(modules))
     names = [name for module in modules for name in module.functions]
     for name in names[::3]:
         expected = []

@@ -67,7 +67,9 @@ def _class_named(name: str, file: SourceFile, program: Program) -> ClassInfo | N
     own = file.module.classes.get(name)
     if own is not None:
         return own
-    found = [module.classes[name] for module in program.modules.values() if name in module.classes]
+    found = [
+        module.classes[name] for module in program.modules.values() if name in module.source and name in module.classes
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -79,7 +81,7 @@ def _line_of(cls: ClassInfo, program: Program) -> Iterator[ClassInfo]:
         for base in found.node.bases:
             name = dotted_text(base.value if isinstance(base, ast.Subscript) else base).rpartition(".")[2]
             for module in (found.module, *program.modules.values()):
-                candidate = module.classes.get(name)
+                candidate = module.classes.get(name) if name in module.source else None
                 if candidate is not None and candidate.owner not in seen:
                     seen.add(candidate.owner)
                     queue.append(candidate)
