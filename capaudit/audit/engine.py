@@ -86,6 +86,7 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
     program = _program(options, deferred)
     names = Names(program)
     entries = find_entries(program, names, options)
+    deferred.check_early(program)
     facts = _program_facts(program, names, entries)
     results: list[tuple[Entry, Verdicts]] = []
     audited: list[tuple[str, int, int]] = []

@@ -15,6 +15,9 @@ Site = tuple[Module, ast.Call, FunctionInfo | None]
 _Calls = dict[str, list[tuple[ast.Call, FunctionInfo | None]]]
 
 
+_LEAVES = frozenset([int, str, type(None), ast.Load, ast.Store])
+
+
 class CallIndex:
     """Calls by the last part of the callee, or of the first argument of ``partial(...)``."""
 
@@ -113,7 +116,7 @@ class _Statements:
                 owner = self._owners.get(id(node), owner)
             for value in node.__dict__.values():
                 kind = type(value)
-                if kind is int or kind is str or value is None:
+                if kind in _LEAVES:
                     continue
                 if kind is list:
                     stack.extend([(item, owner) for item in value if isinstance(item, ast.AST)])

@@ -199,6 +199,10 @@ class BrokenFileError(Exception):
         self.broken = broken
 
 
+_LARGE = 1000
+"""Files from which on most are never read."""
+
+
 class Deferred:
     """Puts off parsing. Most files of a large program are only looked at as text.
 
@@ -236,6 +240,14 @@ class Deferred:
             raise BrokenFileError(tree)
         read = index_module(module.name, module.file, module.is_package, tree, module.source, module)
         read.load = None
+
+    def check_early(self, program: Program) -> None:
+        """Check a program of so many files that few will be read, before work is done that a broken one would undo.
+
+        Errors: ``BrokenFileError``.
+        """
+        if len(program.modules) > _LARGE and (broken := self.unread_and_broken(program)):
+            raise BrokenFileError(broken[0])
 
     def unread_and_broken(self, program: Program) -> list[Unparsable]:
         """Check the files that nobody has asked for, and return those that cannot be parsed."""

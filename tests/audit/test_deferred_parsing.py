@@ -9,7 +9,7 @@ import pytest
 
 import capaudit.audit.engine as engine
 from capaudit.audit import AuditOptions, audit
-from capaudit.program import Program, build_program
+from capaudit.program import Program, build_program, index
 from capaudit.program.index import Deferred
 
 TICK = """import torch
@@ -53,9 +53,11 @@ def written(folder: Path, changes: dict[str, str]) -> AuditOptions:
         {"helper.py": BROKEN, "src/helper.py": HELP},
     ],
 )
+@pytest.mark.parametrize("large", [0, 1000])
 def test_the_result_is_that_of_parsing_everything_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], large: int
 ) -> None:
+    monkeypatch.setattr(index, "_LARGE", large)
     (tmp_path / "src").mkdir()
     options = written(tmp_path, changes)
     deferred = audit(options)

@@ -22,6 +22,10 @@ _JOINT = frozenset({"joint", "joints", "jnt", "dof", "dofs", "qpos", "qvel", "qa
 _BODY = frozenset({"body", "bodies", "link", "links"})
 
 
+_LEAVES = frozenset([int, str, type(None), bool, float, bytes, ast.Load, ast.Store, ast.Del])
+"""What no rule asks for: plain values, and the contexts that stand at every name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One place where an order is lost; ``why`` holds the facts behind it."""
@@ -46,14 +50,17 @@ class SourceFile:
             node = stack.pop()
             by_kind.setdefault(type(node), []).append(node)
             for value in node.__dict__.values():
-                if isinstance(value, ast.AST):
-                    parents[value] = node
-                    stack.append(value)
-                elif type(value) is list:
+                kind = type(value)
+                if kind in _LEAVES:
+                    continue
+                if kind is list:
                     for child in value:
                         if isinstance(child, ast.AST):
                             parents[child] = node
                             stack.append(child)
+                elif isinstance(value, ast.AST):
+                    parents[value] = node
+                    stack.append(value)
 
     def all(self, kind: type[_N]) -> list[_N]:
         """Every node of a kind, in source order."""
