@@ -162,7 +162,7 @@ def is_plain(text: str) -> bool:
 
 def _huge_number(text: str) -> bool:
     """Integers beyond Python's text limit cannot be shown, so nothing near them could be reported."""
-    if len(text) <= 3500 or not any(len(line) > 3500 for line in text.split("\n")):
+    if len(text) <= 3500 or max(map(len, text.split("\n"))) <= 3500:
         return False  # a number stands on one line
     return _DIGITS.search(text) is not None
 
@@ -171,11 +171,6 @@ def _may_be_deep(text: str) -> bool:
     # Only long files or long lines can nest that deeply; the level walk costs as much as the parse.
     if len(text) < 4 * _NESTING_CAP:
         return False
-    opening = text.count("(") + text.count("[") + text.count("{")
-    if opening < _NESTING_CAP and text.count("elif ") < _NESTING_CAP and text.count("lambda") < _NESTING_CAP:
-        longest = max(map(len, text.splitlines()), default=0)
-        if longest < 4 * _NESTING_CAP:
-            return False
     return max(map(len, text.splitlines()), default=0) >= 2000 or text.count("elif ") >= _NESTING_CAP
 
 
