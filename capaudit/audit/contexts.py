@@ -40,6 +40,7 @@ class Cell:
         "tick_write",
         "value",
         "varies",
+        "widened",
         "written_by",
     )
 
@@ -55,6 +56,7 @@ class Cell:
         self.readers: dict[Context, None] = {}
         self.first: Value = NOTHING  # what set-up code bound
         self.varies = False
+        self.widened = False  # its alternatives became too many to be told apart
         self.node: tuple[Module, ast.AST] | None = None  # first binding, for the value's story
         self.constants: dict[Any, None] = {}  # constants written inside the boundary
         self.tick_write: tuple[Module, ast.AST] | None = None

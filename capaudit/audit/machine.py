@@ -28,12 +28,14 @@ from capaudit.audit.values import (
     Value,
     WarpArray,
     host,
+    is_widened,
     items,
     join,
     like,
     sequence,
     unknown,
     warp_array,
+    widening,
 )
 from capaudit.knowledge import Knowledge
 from capaudit.program import ClassInfo, FunctionInfo, Program
@@ -276,8 +278,12 @@ class Machine:
         return cell.carried
 
     def join_cell(self, cell: Cell, value: Value) -> None:
-        new = join(cell.value, _owned(value))
+        added = _owned(value)
+        if cell.widened:  # or it would fill up and be widened again, each time to be read anew by everybody
+            added = widening(added)
+        new = join(cell.value, added)
         if new is not cell.value:
+            cell.widened = cell.widened or is_widened(cell.value, added, new)
             cell.value = new
             for reader in cell.readers:
                 self.mark(reader)

@@ -458,6 +458,16 @@ def _joined(left: Value, right: Value) -> Value:
     return NOTHING if len(result) == len(left) and all(atom in known for atom in result) else result
 
 
+def is_widened(before: Value, added: Value, joined: Value) -> bool:
+    """Whether a join has given up telling its alternatives apart."""
+    return UNKNOWN in joined and UNKNOWN not in before and UNKNOWN not in added
+
+
+def widening(value: Value) -> Value:
+    """What still counts of a value that joins a widened one; the rest is unknown there already."""
+    return tuple(atom for atom in value if isinstance(atom, _KEPT_APART))
+
+
 def join_all(values: Any) -> Value:
     result: Value = NOTHING
     for value in values:
@@ -479,10 +489,13 @@ def _normal(atoms: tuple[Atom, ...]) -> Value:
         atoms = _merge_sequences(atoms)
     if len(atoms) > _WIDTH:
         # Callables and objects are who may be called; dropping one would leave its work unseen.
-        kept = [atom for atom in atoms if isinstance(atom, (Function, Instance, ClassRef, Partial, Tensor, WarpArray))]
+        kept = [atom for atom in atoms if isinstance(atom, _KEPT_APART)]
         if len(atoms) - len(kept) > _WIDTH or len(kept) > _MOST_CALLABLES:
             return tuple(kept[:_MOST_CALLABLES]) + unknown
     return atoms
+
+
+_KEPT_APART = (Function, Instance, ClassRef, Partial, Kernel, Tensor, WarpArray)
 
 
 def _merge_tensors(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
