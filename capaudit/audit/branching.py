@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import guards, hazards, once, operators, stores
+from capaudit.audit import correlated, guards, hazards, once, operators, stores
 from capaudit.audit.contexts import Cell
 from capaudit.audit.values import NONE, NOTHING, Const, Function, Host, Kernel, Partial, Value, stronger
 from capaudit.model import Confidence
@@ -46,24 +46,34 @@ def run_if(frame: Frame, node: ast.If) -> None:
     before = frame.env
     work, opaque, writes = frame.work, frame.opaque, len(frame.host_writes)
     ends: list[Environment] = []
+    writes_before = frame.writes
+    wrote: list[bool] = []
     for branch, body, wanted in ((outcome.true, node.body, True), (outcome.false, node.orelse, False)):
         if branch is None:
             if body:
                 guards.note_pruned(frame, node, body, outcome.reason, wanted)
             continue
         frame.env = narrow(frame, before, branch)
+        frame.holding.append((node.test, wanted))
+        correlated.recall(frame)
         modes = once.modes(frame, node.test, wanted, body)
         outside = frame.mode & once.MODES
         frame.mode = frame.mode | modes
         frame.run_block(body)
         if modes:
             frame.mode = (frame.mode - once.MODES) | outside
+        frame.holding.pop()
         if frame.env is not None:
             ends.append(frame.env)
+            if frame.writes > writes_before:
+                wrote.append(wanted)
+            writes_before = frame.writes
         else:
             _guard_rest(frame, node, body, wanted)
     _share_writes(frame, ends)
     frame.env = merge(ends)
+    for wanted in wrote:
+        correlated.remember(frame, node, wanted, before, ends)
     if held:
         _judge(frame, node, held, before, (work, opaque, writes))
 
@@ -174,4 +184,5 @@ def _steer(
     for cell, place in written:
         if cell.persistent and _numeric(cell.value) and isinstance(taint[2], Cell) and cell is not taint[2]:
             cell.tick_write = cell.tick_write or place
+            cell.steered = True
             frame.machine.set_varies(cell)

@@ -37,6 +37,7 @@ class Cell:
         "owner",
         "persistent",
         "readers",
+        "steered",
         "tick_write",
         "value",
         "varies",
@@ -57,6 +58,7 @@ class Cell:
         self.first: Value = NOTHING  # what set-up code bound
         self.varies = False
         self.widened = False  # its alternatives became too many to be told apart
+        self.steered = False  # bound under a branch on frozen host state
         self.node: tuple[Module, ast.AST] | None = None  # first binding, for the value's story
         self.constants: dict[Any, None] = {}  # constants written inside the boundary
         self.tick_write: tuple[Module, ast.AST] | None = None
@@ -193,7 +195,18 @@ class Context:
         self.rebinds: list[Rebind] = []
         self.streams: list[StreamEvent] = []
         self.pruned: dict[ast.AST, str] = {}
-        for key in ("cells", "exit", "device-writes", "yield-mode", "cut", "work", "finals", "refuses-capture"):
+        for key in (
+            "cells",
+            "exit",
+            "device-writes",
+            "yield-mode",
+            "cut",
+            "work",
+            "finals",
+            "refuses-capture",
+            "rebound",
+            "host-reads",
+        ):
             self.items.pop(key, None)
 
     def note_local(self, name: str, value: Value) -> bool:

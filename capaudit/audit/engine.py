@@ -21,6 +21,7 @@ from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
 from capaudit.audit.order_rules import order_findings
+from capaudit.audit.restarts import note_restarts
 from capaudit.audit.static_audits import static_audits
 from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
 from capaudit.audit.values import Function, Value, instance, reset_pool
@@ -99,6 +100,7 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
         machine.owned, machine.capturing = facts.owned, facts.capturing
         machine.memo.update(facts.switches)
         root = evaluate_entry(machine, entry)
+        note_restarts(machine, root)
         late: list[Rebind] = late_rebinds(machine, root, entry)
         verdicts = collect(entry, root, late, knowledge)
         if options.collect_operations:

@@ -9,7 +9,19 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from capaudit.audit import assignments, attributes, branching, calls, expressions, guards, hints, once, regions, stores
+from capaudit.audit import (
+    assignments,
+    attributes,
+    branching,
+    calls,
+    correlated,
+    expressions,
+    guards,
+    hints,
+    once,
+    regions,
+    stores,
+)
 from capaudit.audit.arguments import Arguments
 from capaudit.audit.contexts import Cell, Context, OperationRecord, StreamEvent
 from capaudit.audit.machine import Machine
@@ -61,6 +73,9 @@ class Frame:
         self.dotted_roots: set[str] = set()  # names with narrowed attributes somewhere in this frame
         self.absorbed: set[Context] = set()
         self.finals: list[list[ast.stmt]] = []  # the finally blocks around the statement at hand
+        self.writes = 0  # lasting names bound so far, those of callees included
+        self.holding: list[tuple[ast.expr, bool]] = []  # the tests around the statement at hand, each with its truth
+        self.branches: dict[str, correlated.Branch] = {}
         # What branches on frozen host state need to know: what was done while one ran.
         self.work = 0  # device operations so far, those of callees included
         self.opaque = 0  # calls so far of which nothing is known

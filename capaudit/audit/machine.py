@@ -79,6 +79,7 @@ class Machine:
         self.warmed: dict[FunctionInfo, None] = {}
         self.cold_runs: dict[FunctionInfo, None] = {}
         self.speculative = 0  # evaluating methods only to learn what they bind
+        self.watched: dict[Cell, None] = {}  # host state of which it is asked whether a tick reads it before binding it
         self.warm = False  # the whole boundary is seen to run before the capture
         self.memo: dict[Any, Any] = {}
         self.capturing: list[tuple[FunctionInfo, int]] = []

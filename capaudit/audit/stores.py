@@ -27,6 +27,7 @@ from capaudit.audit.values import (
     Tensor,
     Value,
     WarpArray,
+    const,
     join,
     settled,
 )
@@ -43,6 +44,8 @@ def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
     value = frame.machine.read_cell(cell, frame.context)
     if frame.recording and cell.persistent and _written_key(cell) not in (frame.env or {}) and _may_carry(value):
         frame.context.entry_reads.setdefault(cell, (frame.module, node or ast.Pass()))
+    if frame.machine.watched and frame.recording and cell in frame.machine.watched and not is_written(frame, cell):
+        frame.context.items.setdefault("host-reads", {})[cell] = None
     return value
 
 
@@ -140,6 +143,7 @@ def write_cell(
     if not lazy:
         _note_rebind(frame, cell, value, place, swap)
     frame.env[_written_key(cell)] = ()
+    frame.writes += 1
     register(frame, cell)
 
 
@@ -217,6 +221,8 @@ def _reads_itself(node: ast.AST, name: str) -> bool:
 def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bool) -> None:
     """Note that a lasting name is bound to storage other than its own."""
     late = frame.context.phase == "after"
+    if not late and _is_put_back(frame, cell, value, node):
+        return
     for atom in value:
         storage = getattr(atom, "storage", None)
         if isinstance(atom, WarpArray) or (isinstance(atom, Tensor) and atom.device == "cuda"):
@@ -229,6 +235,25 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
         if swap or _is_new_holder(frame, atom, cell, late, node):
             _add_rebind(frame, cell, node, not late and _reads_itself(node, cell.name), swap)
             return
+
+
+def _is_put_back(frame: Frame, cell: Cell, value: Value, node: ast.AST) -> bool:
+    """Whether a name gets back what a local kept of it before the function bound it to something else."""
+    env, source = frame.env, getattr(node, "source", None)
+    earlier = [r.node for r in frame.context.rebinds if r.cell is cell]
+    if env is None or not earlier or not isinstance(source, ast.Name) or not holds_buffers(value):
+        return False
+    if any(isinstance(a, (Tensor, WarpArray)) and a.storage is not cell for a in value):
+        return False
+    origin = frame.stories.get(source.id)
+    if origin is None or any(origin.lineno >= getattr(place, "lineno", 0) for place in earlier):
+        return False
+    env[_away_key(cell)] = const(False)
+    return True
+
+
+def _away_key(cell: Cell) -> str:
+    return f"{FINAL}a{id(cell)}"
 
 
 def _passed_through(frame: Frame, atom: Atom, node: ast.AST) -> bool:
@@ -280,6 +305,9 @@ def _is_new_holder(frame: Frame, atom: Atom, cell: Cell, late: bool, node: ast.A
 def _add_rebind(
     frame: Frame, cell: Cell, node: ast.AST, definite: bool, swap: bool, source: Cell | None = None
 ) -> None:
+    if frame.env is not None:
+        frame.env[_away_key(cell)] = const(True)
+        frame.context.items.setdefault("rebound", {}).setdefault(cell, {})
     if any(r.node is node and r.cell is cell for r in frame.context.rebinds):
         return  # a loop's further rounds
     line = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
@@ -363,6 +391,10 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
         for cell, place in callee.entry_reads.items():
             if _written_key(cell) not in frame.env:
                 context.entry_reads.setdefault(cell, place)
+    for cell in callee.items.get("host-reads", ()):
+        if _written_key(cell) not in frame.env:
+            context.items.setdefault("host-reads", {})[cell] = None
+    frame.writes += len(callee.must_write)
     for cell in callee.must_write:
         frame.env[_written_key(cell)] = ()
         context.items.setdefault("cells", {})[_written_key(cell)] = cell
@@ -380,6 +412,12 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
         context.items["device-writes"] = context.items.get("device-writes", 0) + 1
     if len(context.streams) < 400:
         context.streams.extend(callee.streams[:200])
+
+
+def keeps(context: Context, cell: Cell) -> bool:
+    """Whether every way out of a function leaves a name bound as the function found it."""
+    ends = context.items.get("rebound", {}).get(cell)
+    return bool(ends) and all(isinstance(atom, Const) and not atom.value for atom in ends)
 
 
 ABSENT = ".none "
@@ -417,6 +455,8 @@ def note_exit(frame: Frame) -> None:
     for key, cell in context.items.get("final-cells", {}).items():
         if key in frame.env:
             finals[cell] = join(finals.get(cell, NOTHING), frame.env[key])
+    for cell, ends in context.items.get("rebound", {}).items():
+        ends.update(dict.fromkeys(frame.env.get(_away_key(cell), NOTHING)))
     written = frozenset(key for key in frame.env if key.startswith(".w"))
     missing = absent_objects(frame.env)
     exits = context.items.setdefault("exit", {})

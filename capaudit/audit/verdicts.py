@@ -11,7 +11,7 @@ from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
 from capaudit.audit.fallback import silent_fallbacks
 from capaudit.audit.frame import _strength
-from capaudit.audit.stores import is_restored
+from capaudit.audit.stores import is_restored, keeps
 from capaudit.audit.streams import judge_streams
 from capaudit.knowledge import Knowledge
 from capaudit.model import (
@@ -43,6 +43,10 @@ class Verdicts:
     calls: int = 0
 
 
+RESTARTED = "restarted"
+"""Where a root keeps the host state that every tick binds before it reads it."""
+
+
 def reachable(root: Context) -> dict[Context, tuple[Context, ast.AST] | None]:
     """Contexts reachable from a root in breadth-first order, each with its caller: the shortest call paths."""
     parents: dict[Context, tuple[Context, ast.AST] | None] = {root: None}
@@ -59,12 +63,13 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
     """Classify everything that a boundary reaches."""
     result = Verdicts()
     parents = reachable(root)
+    restarted = root.items.get(RESTARTED, ())
     best: dict[tuple[object, ...], tuple[OperationRecord, Context]] = {}
     calls: dict[tuple[str, int, int, int, int], tuple[bool, str, Module, ast.Call, Context]] = {}
     for context in parents:
         result.functions.add(context.function.owner if context.function else context.module.name)
         for record in context.records.values():
-            if record.cell is None or not is_restored(record.cell, root):
+            if record.cell is None or not (record.cell in restarted or is_restored(record.cell, root)):
                 _keep(best, record, context)
         for node, (resolved, text) in context.calls.items():
             key = (context.module.file, *_span(node))
@@ -175,6 +180,8 @@ def _stale(root: Context, parents: Iterable[Context]) -> list[Rebind]:
     by_cell: dict[Cell, list[tuple[Context, Rebind]]] = {}
     for context in parents:
         for rebind in context.rebinds:
+            if keeps(context, rebind.cell):
+                continue
             by_cell.setdefault(rebind.cell, []).append((context, rebind))
     often = _how_often(root, parents) if by_cell else {}
     found: list[Rebind] = []
