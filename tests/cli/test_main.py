@@ -82,8 +82,8 @@ def test_help_costs_little_more_than_starting_python_and_click() -> None:
             times.append(after.children_user - before.children_user + after.children_system - before.children_system)
         return statistics.median(times)
 
-    # A ratio of processor time in one run: a loaded machine slows both down.
-    assert median("-m", "capaudit", "--help") < 2.5 * median("-c", "import click")
+    # A ratio of processor time in one run: a loaded machine slows both down, though not by the same factor.
+    assert median("-m", "capaudit", "--help") < 3.5 * median("-c", "import click")
 
 
 def test_an_unexpected_error_is_one_line_with_a_hint(

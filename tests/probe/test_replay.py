@@ -77,8 +77,9 @@ def test_an_output_that_never_moves_is_frozen() -> None:
 
 
 def test_what_eager_itself_does_not_repeat_is_random_and_no_fault() -> None:
-    x = torch.zeros(2)
-    sides = [Side(x, lambda: x.copy_(torch.rand(2)), None) for _ in range(3)]
+    torch.manual_seed(1)  # and many values: two draws of a few may happen to lie far closer than two others
+    x = torch.zeros(1000)
+    sides = [Side(x, lambda: x.copy_(torch.rand(1000)), None) for _ in range(3)]
     graph, eager, repeated = (record_trajectory(side, 3, "cpu") for side in sides)
     assert {(item.kind, item.is_fault) for item in compare(graph, eager, repeated, 1e-6)} == {("random", False)}
 
