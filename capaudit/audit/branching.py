@@ -57,11 +57,11 @@ def run_if(frame: Frame, node: ast.If) -> None:
         frame.holding.append((node.test, wanted))
         correlated.recall(frame)
         modes = once.modes(frame, node.test, wanted, body)
-        outside = frame.mode & once.MODES
+        outside = frame.mode
         frame.mode = frame.mode | modes
         frame.run_block(body)
         if modes:
-            frame.mode = (frame.mode - once.MODES) | outside
+            frame.mode = once.left(frame.mode, outside)
         frame.holding.pop()
         if frame.env is not None:
             ends.append(frame.env)

@@ -173,7 +173,7 @@ class Frame:
             if failing:
                 self.failure -= 1
             if self.mode is not mode and once.ONCE in self.mode:
-                self.mode = (self.mode - once.MODES) | (mode & once.MODES)
+                self.mode = once.left(self.mode, mode)
 
     def run_statement(self, node: ast.stmt) -> None:
         handler = _STATEMENTS.get(type(node))

@@ -104,14 +104,20 @@ def _registrations(module: Module) -> bool:
 
 def _creations(module: Module) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AnnAssign):
-            targets = [node.target]
-        else:
-            continue
-        if isinstance(node.value, ast.Call) and _last(node.value.func) == "Generator" and all(map(_last, targets)):
-            yield node.value, targets
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and (call := _creation(node)) is not None:
+            yield call, _targets(node)
+
+
+def _creation(node: ast.Assign | ast.AnnAssign) -> ast.Call | None:
+    """The call that makes the generator which an assignment gives to names."""
+    value = node.value
+    if isinstance(value, ast.Call) and _last(value.func) == "Generator" and all(map(_last, _targets(node))):
+        return value
+    return None
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
 
 
 def _last(node: ast.expr) -> str:
@@ -188,10 +194,9 @@ class _Reader:
             }
 
     def _assignment(self, node: ast.Assign | ast.AnnAssign, scope: _Scope, uses: _Uses) -> None:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        value = node.value
-        if isinstance(value, ast.Call) and _last(value.func) == "Generator" and all(map(_last, targets)):
-            uses.created.append((value, tuple(scope.holder(target) for target in targets)))
+        targets, value = _targets(node), node.value
+        if (made := _creation(node)) is not None:
+            uses.created.append((made, tuple(scope.holder(target) for target in targets)))
         elif value is not None and _last(value) in self.names:
             for target in targets:
                 if _last(target):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import expressions, operators, stores
 from capaudit.audit.values import Instance
@@ -68,6 +68,11 @@ def modes(frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt]) -> f
         if not any(_armed_again(frame, guard) for guard in guards):
             return frozenset((ONCE, GROWTH) if all(g.kind == _SIZE for g in guards) else (ONCE,))
     return frozenset()
+
+
+def left(mode: frozenset[Any], outside: frozenset[Any]) -> frozenset[Any]:
+    """The mode behind a block that such a guard leads to or ends: what held ``outside`` of it holds again."""
+    return (mode - MODES) | (outside & MODES)
 
 
 def is_first_binding(frame: Frame, cell: Cell) -> bool:

@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
     """Read a cell and note when a tick reads it before writing it."""
     value = frame.machine.read_cell(cell, frame.context)
-    if frame.recording and cell.persistent and _written_key(cell) not in (frame.env or {}) and _may_carry(value):
-        frame.context.entry_reads.setdefault(cell, (frame.module, node or ast.Pass()))
-    if frame.machine.watched and frame.recording and cell in frame.machine.watched and not is_written(frame, cell):
-        frame.context.items.setdefault("host-reads", {})[cell] = None
+    if frame.recording and not is_written(frame, cell):
+        if cell.persistent and _may_carry(value):
+            frame.context.entry_reads.setdefault(cell, (frame.module, node or ast.Pass()))
+        if cell in frame.machine.watched:
+            frame.context.items.setdefault("host-reads", {})[cell] = None
     return value
 
 
