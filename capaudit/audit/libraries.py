@@ -245,7 +245,7 @@ def apply(frame: Frame, made: Call) -> Value:
     elif decided is not None:
         _accept(frame, made, decided.why)
     elif operation.hazard is not None and _concerns_device(frame, made):
-        _reject(frame, made, operation.hazard, operation.why, operation.remedy, _confidence(made))
+        _reject(frame, made, operation.hazard, operation.why, operation.remedy, _weaker(_confidence(made), operation))
     elif operation.ownership is not None:
         frame.record(node, made.path, ownership=OwnershipClass(operation.ownership), message=operation.why)
     else:
@@ -272,6 +272,11 @@ def _confidence(made: Call) -> Confidence:
     if made.receiver is None and any(UNKNOWN in value for value in made.everything):
         return Confidence.LIKELY
     return Confidence.CERTAIN
+
+
+def _weaker(found: Confidence, operation: Operation) -> Confidence:
+    """Return what the call shows, but no more than the entry claims."""
+    return max(found, operation.confidence, key=list(Confidence).index)
 
 
 def _concerns_device(frame: Frame, made: Call) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from capaudit.knowledge.versions import VersionRange
-from capaudit.model import CaptureKind
+from capaudit.model import CaptureKind, Confidence
 
 Word = tuple[str, bool]
 """One predicate word and whether it was negated: ``("0d", False)`` for ``0d``, ``("device", True)`` for ``!device``."""
@@ -147,7 +147,8 @@ class Operation:
     ``names`` lists all names of the entry, ``name`` is the first of them. ``params`` is the positional
     order; ``*size`` gathers the positional rest and is called ``size`` in conditions. ``hazard`` or
     ``ownership`` decide when no case holds; with neither the operation is graph-eligible device
-    work, or host work when ``kind`` is ``host``. ``library`` and ``versions`` say which releases
+    work, or host work when ``kind`` is ``host``. ``confidence`` bounds how sure a finding of that
+    default can be, where releases or drivers differ. ``library`` and ``versions`` say which releases
     the entry describes; ``table`` is the file it came from.
     """
 
@@ -159,6 +160,7 @@ class Operation:
     result: ResultSpec
     cases: tuple[Case, ...]
     hazard: str | None
+    confidence: Confidence
     ownership: str | None
     kind: Kind
     effects: tuple[str, ...]

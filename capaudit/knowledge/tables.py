@@ -14,13 +14,13 @@ from typing import Any, cast, get_args
 
 from capaudit.knowledge.operation import Case, Kind, Operation, check_effect, parse_result, parse_words
 from capaudit.knowledge.versions import VersionRange, parse_range
-from capaudit.model import CaptureKind, ConfigurationError
+from capaudit.model import CaptureKind, Confidence, ConfigurationError
 
 PlainCase = tuple[
     tuple[tuple[str, str], ...], str, str, bool, str, str, str, str, tuple[str, ...], tuple[str, ...], str
 ]  # fmt: skip
 PlainEntry = tuple[
-    tuple[str, ...], str, str, tuple[str, ...], str, tuple[PlainCase, ...], str, str, str, tuple[str, ...],
+    tuple[str, ...], str, str, tuple[str, ...], str, tuple[PlainCase, ...], str, str, str, str, tuple[str, ...],
     str, str, tuple[str, ...], str, str,
 ]  # fmt: skip
 
@@ -35,6 +35,7 @@ _ENTRY_KEYS = frozenset(
         "result",
         "cases",
         "hazard",
+        "confidence",
         "class",
         "kind",
         "effect",
@@ -103,6 +104,9 @@ def _entry(node: _Node, library: str, versions: str, about: str, file: str, code
     ownership = node.choice("class", _OWNERSHIPS)
     if hazard and ownership:
         node.fail("class", "a hazard is always of the class rejected; give one of the two")
+    confidence = node.choice("confidence", tuple(Confidence))
+    if confidence and not hazard:
+        node.fail("confidence", "it belongs to a hazard of the entry itself")
     kind = node.choice("kind", get_args(Kind)) or "device"
     return (
         names,
@@ -112,6 +116,7 @@ def _entry(node: _Node, library: str, versions: str, about: str, file: str, code
         result or ("host" if kind == "host" else "unknown"),
         cases,
         hazard,
+        confidence or Confidence.CERTAIN.value,
         ownership,
         kind,
         effects,
@@ -163,8 +168,8 @@ def _case(node: _Node, known: set[str], codes: Collection[str]) -> PlainCase:
 
 def build(entry: PlainEntry) -> Operation:
     """Turn a validated plain entry into an ``Operation``."""
-    (names, library, versions, params, result, cases, hazard, ownership, kind, effects, why, remedy, evidence,
-     inferred, table) = entry  # fmt: skip
+    (names, library, versions, params, result, cases, hazard, confidence, ownership, kind, effects, why, remedy,
+     evidence, inferred, table) = entry  # fmt: skip
     return Operation(
         names[0],
         names,
@@ -174,6 +179,7 @@ def build(entry: PlainEntry) -> Operation:
         parse_result(result),
         tuple(_build_case(case) for case in cases),
         hazard or None,
+        Confidence(confidence),
         ownership or None,
         cast(Kind, kind),
         effects,

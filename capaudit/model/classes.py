@@ -18,7 +18,7 @@ class Confidence(StrEnum):
 
     ``certain``: the values involved are known on every path. ``likely``: on at least one path, or
     under the assumption that an annotated tensor lives on the device. ``possible``: the receiver is
-    not known and only the operation's name points to the hazard.
+    not known and only the operation's name points to the hazard, or releases and drivers differ in it.
     """
 
     CERTAIN = "certain"

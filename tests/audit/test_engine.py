@@ -281,3 +281,17 @@ def test_a_decorator_on_many_functions_leads_to_each_of_them(tmp_path: Path) -> 
     result = audit_text(tmp_path, "\n".join(lines) + "\n", "step")
     reads = [number for number, line in enumerate(lines, 1) if "item()" in line]
     assert codes(result) == [(number, "CAP101") for number in reads]
+
+
+def test_a_finding_is_no_surer_than_what_the_entry_claims(tmp_path: Path) -> None:
+    program = """
+import warp as wp
+class Env:
+    def __init__(self, device: str):
+        self.device = device
+    def step(self):
+        wp.force_load(device=self.device)
+        wp.set_mempool_release_threshold(self.device, 0)
+"""
+    found = audit_text(tmp_path, program).findings
+    assert [(finding.code, finding.confidence) for finding in found] == [("CAP503", "possible"), ("CAP503", "certain")]

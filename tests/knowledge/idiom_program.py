@@ -15,6 +15,8 @@ m = torch.arange(64, device="cuda") % 3 == 0
 idx = torch.arange(63, -1, -1, device="cuda")
 """
 
+_ARRAYS = "wx, wy = wp.from_torch(x), wp.from_torch(y)"
+
 _KERNELS = """
 import warp as wp
 
@@ -49,7 +51,7 @@ def sources(idiom: Idiom) -> dict[str, str]:
     lines += [ast.unparse(statement) for statement in hoisted]
     if uses_warp:
         lines.append(_STREAM)
-    prelude = ast.parse(_PRELUDE).body
+    prelude = ast.parse(_PRELUDE + (_ARRAYS if uses_warp else "")).body
     functions = _functions(kept)
     rename = _Rename(_bound([*prelude, *kept]), functions)
     lines.append("class Program:")

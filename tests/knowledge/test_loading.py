@@ -94,6 +94,8 @@ OP = '[[op]]\nnames = ["mysim.step"]\nparams = ["self"]\n'
         (OP + "versions = '~2'", "versions", "~2"),
         (OP + "kind = 'cloud'", "kind", "cloud"),
         (OP + "hazard = 'CAP101'\nclass = 'cold-path'", "class", "rejected"),
+        (OP + "hazard = 'CAP101'\nconfidence = 'sure'", "confidence", "sure"),
+        (OP + "confidence = 'possible'", "confidence", "a hazard of the entry itself"),
         (OP + "cases = [{ when = { self = 'squishy' }, ok = true }]", "cases[0].when.self", "squishy"),
         (OP + "cases = [{ when = { other = 'device' }, ok = true }]", "cases[0].when.other", "no such parameter"),
         (OP + "cases = [{ when = { self = 'device' } }]", "cases[0].hazard", "one of a hazard"),
