@@ -76,6 +76,17 @@ def keys(frame: Frame, atom: Atom) -> Value:
             return NOTHING
 
 
+def missing(frame: Frame, atom: Box, key: Value) -> Confidence | None:
+    """How sure it is that set-up code leaves a dictionary without a key; ``None`` where it certainly puts it in."""
+    keys = frame.machine.cell(atom, "#keys")
+    keys.readers[frame.context] = None
+    put = keys.first
+    if key and all(isinstance(a, Const) and a in put for a in key):
+        return None
+    vague = any(not isinstance(a, Const) for a in put)
+    return Confidence.POSSIBLE if vague else Confidence.LIKELY
+
+
 def order_taint(frame: Frame, atom: Box) -> tuple[Any, ...] | None:
     """The taint of a lasting container whose order or length Python changes inside the tick."""
     cell = frame.machine.cell(atom, "#order")
@@ -148,6 +159,7 @@ def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.
                 and not atom.tick
                 and stores.owns_buffers(frame.machine, default)
                 and not stores.is_warm(frame)
+                and (confidence := missing(frame, atom, first)) is not None
             ):
                 frame.reject(
                     node,
@@ -155,7 +167,7 @@ def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.
                     "lazy-storage",
                     "setdefault keeps a buffer that is made on first use; inside a capture it lands in the "
                     "graph's own memory",
-                    confidence=Confidence.LIKELY,
+                    confidence=confidence,
                 )
             expressions.set_entry(frame, atom, first, default)
             return entry(frame, atom, first)

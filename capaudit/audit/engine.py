@@ -21,6 +21,7 @@ from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions
 from capaudit.audit.order_rules import order_findings
+from capaudit.audit.regions import note_given_streams
 from capaudit.audit.restarts import note_restarts
 from capaudit.audit.static_audits import static_audits
 from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
@@ -189,6 +190,7 @@ def evaluate_entry(machine: Machine, entry: Entry) -> Context:
     root.items["entry"] = (value, arguments)
     direct = _direct(machine, entry, value, arguments, root)
     machine.settle_unknown()
+    note_given_streams(machine, direct)
     return direct
 
 

@@ -184,7 +184,14 @@ def set_entry(
 ) -> None:
     """Join ``target[key] = value`` for a dictionary box."""
     machine = frame.machine
-    machine.join_cell(machine.cell(target, "#keys"), key)
+    keys = machine.cell(target, "#keys")
+    machine.join_cell(keys, key)
+    if not frame.tick and not frame.context.items.get("speculative"):
+        put = join(keys.first, key)  # what set-up code really puts in
+        if put is not keys.first:
+            keys.first = put
+            for reader in keys.readers:
+                machine.mark(reader)
     name = f"[{key[0].value!r}]" if len(key) == 1 and isinstance(key[0], Const) else "*"
     cell = machine.cell(target, name)
     if place is None or frame.context.phase == "cold" or target.tick:

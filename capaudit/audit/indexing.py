@@ -495,7 +495,7 @@ def _write_atom(frame: Frame, atom: Atom, index: Value, value: Value, node: ast.
                     message="the object's class has no __setitem__",
                 )
         case Box(kind="dict"):
-            guarded = _note_lazy_entry(frame, atom, value, node, place)
+            guarded = _note_lazy_entry(frame, atom, index, value, node, place)
             expressions.set_entry(frame, atom, index, value, None if guarded else place)
         case Box():
             machine.join_cell(machine.cell(atom, "*"), value)
@@ -512,7 +512,7 @@ def _note_slot(frame: Frame, atom: Box, index: Value, value: Value, place: ast.A
         stores.write_cell(frame, cell, value, place if isinstance(place, ast.expr) else None, "")
 
 
-def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript, place: ast.AST) -> bool:
+def _note_lazy_entry(frame: Frame, atom: Box, index: Value, value: Value, node: ast.Subscript, place: ast.AST) -> bool:
     """A dictionary that is filled on first use inside the boundary keeps storage made while capturing.
 
     Returns whether this is a guarded first entry, which no later tick repeats.
@@ -525,14 +525,15 @@ def _note_lazy_entry(frame: Frame, atom: Box, value: Value, node: ast.Subscript,
         return False
     if atom.tick or not frame.recording:
         return True
-    if stores.makes_buffers(frame.machine, value) and not stores.is_warm(frame):
+    confidence = containers.missing(frame, atom, index)
+    if confidence is not None and stores.makes_buffers(frame.machine, value) and not stores.is_warm(frame):
         frame.reject(
             place,
             "CAP301",
             "lazy-storage",
             f"{key} is filled on first use; inside a capture the buffer lands in the graph's own memory and "
             "every replay creates it again",
-            confidence=Confidence.LIKELY,
+            confidence=confidence,
             remedy="Fill the cache before capturing, for every key that the captured path uses.",
         )
     return True

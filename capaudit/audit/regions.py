@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls, conditions, fallback, results
+from capaudit.audit import calls, conditions, fallback, parameters, results
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -25,12 +25,14 @@ from capaudit.audit.values import (
     unknown,
 )
 from capaudit.model import Confidence
+from capaudit.program import walk
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
     from capaudit.audit.arguments import Arguments
     from capaudit.audit.contexts import Context
     from capaudit.audit.frame import Frame
+    from capaudit.audit.machine import Machine
 
 
 def loop_count(frame: Frame, node: ast.expr, iterated: Value) -> int | None:
@@ -108,8 +110,52 @@ def _enter_object(frame: Frame, atom: Object) -> None:
         frame.mode = frame.mode | {"registered", "warp-stream"}
 
 
+OWN_STREAMS = "own-streams"
+"""Where a root keeps the streams that its capture was given: work on them is captured."""
+
+_STREAM_PLACES = {"graph": 2, "ScopedCapture": 1, "capture_begin": 1}
+
+
+def given_stream(node: ast.expr) -> ast.expr | None:
+    """The stream that the call which opens a capture is given."""
+    if (
+        not isinstance(node, ast.Call)
+        or (place := _STREAM_PLACES.get(dotted_text(node.func).rpartition(".")[2])) is None
+    ):
+        return None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "stream"), None)
+    return named or (node.args[place] if len(node.args) > place else None)
+
+
+def note_given_streams(machine: Machine, root: Context) -> None:
+    """Remember the streams that the program gives to captures, for an entry that some other function captures."""
+    if not any(event.stream != "capture" for event in root.streams):
+        return
+    for function, _ in machine.capturing:
+        for node in walk(function.node):
+            given = given_stream(node) if isinstance(node, ast.Call) else _stream_around(node)
+            value = parameters.detached(machine, function.module, function, given) if given is not None else NOTHING
+            for atom in value:
+                if isinstance(atom, Object) and atom.site is not None:
+                    root.items.setdefault(OWN_STREAMS, {})[atom.site] = None
+
+
+def _stream_around(node: ast.AST) -> ast.expr | None:
+    """The stream of a block in which a capture begins: the capture is of whichever stream is current."""
+    if not isinstance(node, ast.With) or not any(
+        isinstance(inner, ast.Call) and dotted_text(inner.func).endswith("capture_begin") for inner in walk(node)
+    ):
+        return None
+    for item in node.items:
+        call = item.context_expr
+        if isinstance(call, ast.Call) and dotted_text(call.func).rpartition(".")[2] in ("stream", "ScopedStream"):
+            return call.args[0] if call.args else None
+    return None
+
+
 def _run_region(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
     """The body of a discovered capture: from here on everything is the tick of a boundary."""
+    from capaudit.audit import expressions
     from capaudit.audit.frame import Frame as Made
 
     machine = frame.machine
@@ -124,6 +170,9 @@ def _run_region(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
     inner.has_nested = frame.has_nested
     for item in node.items:
         value = frame.evaluate(item.context_expr)
+        given = given_stream(item.context_expr)
+        if given is not None and (key := stream_key(frame, expressions.quietly(frame, given))) is not None:
+            root.items.setdefault(OWN_STREAMS, {})[key] = None
         if item.optional_vars is not None:
             from capaudit.audit import assignments
 

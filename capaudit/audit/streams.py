@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from capaudit.audit.contexts import OperationRecord, StreamEvent
 from capaudit.model import Confidence, OwnershipClass
 
 
-def judge_streams(events: list[StreamEvent]) -> list[OperationRecord]:
-    """Replay fork, join, work and event records of one tick in program order."""
+def judge_streams(events: list[StreamEvent], own: Collection[Any] = ()) -> list[OperationRecord]:
+    """Replay fork, join, work and event records of one tick in program order; ``own`` are the capture's streams."""
     captured: dict[Any, StreamEvent | None] = {"capture": None}
     unjoined: dict[Any, StreamEvent] = {}
     recorded: dict[Any, Any] = {}
     found: list[OperationRecord] = []
     escaped: set[Any] = set()
     for event in events:
-        stream, other = event.stream, event.other
+        stream, other = ("capture" if key in own else key for key in (event.stream, event.other))
         if event.kind == "work":
             if stream not in captured and stream is not None and stream not in escaped:
                 escaped.add(stream)

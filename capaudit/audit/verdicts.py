@@ -11,6 +11,7 @@ from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
 from capaudit.audit.fallback import silent_fallbacks
 from capaudit.audit.frame import _strength
+from capaudit.audit.regions import OWN_STREAMS
 from capaudit.audit.stores import is_restored, keeps
 from capaudit.audit.streams import judge_streams
 from capaudit.knowledge import Knowledge
@@ -78,7 +79,7 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
                 calls[key] = (resolved, text, context.module, node, context)
         for branch, reason in context.pruned.items():
             result.pruned.append(PrunedBranch(place_of(context.module, branch), reason))
-    for record in judge_streams(root.streams):
+    for record in judge_streams(root.streams, root.items.get(OWN_STREAMS, ())):
         _keep(best, record, _holder(parents, record, root))
     for rebind in [*_stale(root, parents), *late]:
         record = _rebind_record(rebind, root)
