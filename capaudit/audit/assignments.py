@@ -229,35 +229,37 @@ def augment(frame: Frame, node: ast.AugAssign) -> None:
         loaded = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
     old = frame.evaluate(loaded)
     value = frame.evaluate(node.value)
-    result: Value = NOTHING
+    kept: Value = NOTHING  # changed in place: the name stands for the same object afterwards
+    bound: Value = NOTHING
     for atom in old:
         if isinstance(atom, Tensor):
-            result = join(result, (_in_place(frame, atom, value, node),))
+            kept = join(kept, (_in_place(frame, atom, value, node),))
         elif isinstance(atom, Box) and isinstance(node.op, ast.Add):
             frame.machine.join_cell(frame.machine.cell(atom, "*"), expressions.iterate(frame, value, node))
-            result = join(result, (atom,))
+            kept = join(kept, (atom,))
         elif isinstance(atom, Box) and isinstance(node.op, ast.BitOr):
             calls.update_box(frame, atom, value)
-            result = join(result, (atom,))
+            kept = join(kept, (atom,))
         elif isinstance(atom, WarpArray):
             frame.record(node, "warp.array operator")
             results.note_write(frame, (atom,))
-            result = join(result, (atom,))
+            kept = join(kept, (atom,))
         elif isinstance(atom, Instance) and (found := _in_place_dunder(frame, atom, node, value)) is not None:
-            result = join(result, found)
+            bound = join(bound, found)
         else:
-            result = join(result, _widened(operators.binary(frame, node.op, (atom,), value, node)))
+            bound = join(bound, _widened(operators.binary(frame, node.op, (atom,), value, node)))
+    result = join(kept, bound)
     if isinstance(target, ast.Name):
         if frame.env is not None:
             frame.bind(target.id, result, None)
         return
-    if all(isinstance(atom, (Tensor, Box, WarpArray)) for atom in old) and old:
-        for atom in frame.evaluate(target.value):  # properties with setters see the same object again
-            if isinstance(atom, Instance) and _setter(frame.machine.names.mro(atom.cls), target.attr) is not None:
-                write_attribute(frame, atom, target.attr, result, node)
+    for atom in frame.evaluate(target.value):  # properties with setters see the same object again
+        if kept and isinstance(atom, Instance) and _setter(frame.machine.names.mro(atom.cls), target.attr) is not None:
+            write_attribute(frame, atom, target.attr, result, node)
+        elif bound or not kept:
+            write_attribute(frame, atom, target.attr, bound, node, None, True)
+    if kept and not bound:
         return
-    for atom in frame.evaluate(target.value):
-        write_attribute(frame, atom, target.attr, result, node, None, True)
     key = expressions.dotted_key(target)
     if key is not None and frame.env is not None:
         frame.env.pop(key, None)

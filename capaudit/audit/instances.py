@@ -72,6 +72,8 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         for inner in _cells_held(machine, atom.cls, name):
             held.append(stores.read_cell(frame, inner, node) if frame.recording else machine.read_cell(inner, context))
         value = _joined(machine, atom, name, tuple(held))
+        if value and not cell.value:
+            machine.hollow.pop(cell, None)  # what objects of the class hold is known: their name for all is not hollow
         if not value:
             value = _declared(frame, atom, name, node)
         elif is_data_class(machine, atom.cls):
