@@ -284,6 +284,8 @@ def read_atom(frame: Frame, atom: Atom, name: str, node: ast.expr) -> Value:
                 return (atom.receiver,)
             cell = frame.machine.existing_cell(atom, name)
             return stores.read_cell(frame, cell, node) if cell is not None else host("any")
+        case Kernel() if name == "module":
+            return (library_object("warp.Module"),)
         case Kernel() | Bound():
             return host("any")
         case _ if atom is UNKNOWN:
