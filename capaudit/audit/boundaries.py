@@ -29,24 +29,6 @@ class Entry:
     region: ast.With | ast.AsyncWith | None = None
 
 
-def entry_files(options: AuditOptions) -> tuple[Path, ...]:
-    """Files that command-line entries name by path, so that they are indexed too."""
-    found: list[Path] = []
-    for entry in options.entries:
-        head = entry.rpartition(":")[0]
-        if head.endswith(".py"):
-            file = Path(head)
-            file = file if file.is_absolute() else options.working_directory / file
-            if not file.is_file():
-                raise UnresolvedEntryError(
-                    f"entry {entry!r} names a file that does not exist (CAP904)",
-                    place=head,
-                    remedy="write path/to/file.py:Class.method with a path relative to the working directory",
-                )
-            found.append(file)
-    return tuple(found)
-
-
 def find_entries(program: Program, names: Names, options: AuditOptions) -> list[Entry]:
     """Entries from the command line, else from configuration, decorators and comments, else discovered."""
     if options.entries:
@@ -173,7 +155,7 @@ _DECORATED = re.compile(r"@[\s\w.\\]*boundary\b")
 def _marked(program: Program, names: Names, capture: CaptureKind | None) -> list[Entry]:
     entries: list[Entry] = []
     for module in program.modules.values():
-        if "capaudit" not in module.source and _DECORATED.search(module.source) is None:
+        if "capaudit" not in module.source and module.source.search(_DECORATED) is None:
             continue
         marks = {c.line: c for c in program.comments(module) if c.word == "boundary"}
         for function in module.all_functions:

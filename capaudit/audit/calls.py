@@ -540,10 +540,13 @@ def lambda_value(frame: Frame, node: ast.Lambda) -> Value:
 
 def nested_class(frame: Frame, node: ast.ClassDef) -> Value:
     from capaudit.program.index import index_module
+    from capaudit.program.text import Questions, asked_by
 
     key = ("nested-class", node)
     if key not in frame.machine.memo:
-        holder = index_module(frame.module.name, frame.module.file, False, ast.Module([node], []), "")
+        holder = index_module(
+            frame.module.name, frame.module.file, False, ast.Module([node], []), asked_by("", Questions())
+        )
         cls = holder.classes[node.name]
         cls.module = frame.module
         for method in cls.methods.values():

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capaudit.audit import calls, parameters
 from capaudit.audit.arguments import Arguments
-from capaudit.audit.boundaries import Entry, entry_files, find_entries, owned_functions, stray_comments
+from capaudit.audit.boundaries import Entry, find_entries, owned_functions, stray_comments
 from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.frame import Frame, run_context
@@ -19,7 +17,7 @@ from capaudit.audit.generators import Unregistered, registers_generators
 from capaudit.audit.late import late_rebinds
 from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
-from capaudit.audit.options import AuditOptions
+from capaudit.audit.options import AuditOptions, program_roots
 from capaudit.audit.order_rules import order_findings
 from capaudit.audit.regions import note_given_streams
 from capaudit.audit.restarts import note_restarts
@@ -45,6 +43,11 @@ def audit(options: AuditOptions) -> Result:
     ``UnresolvedEntryError`` for an entry that names nothing. Files that cannot be parsed become
     CAP905 findings and the rest is audited.
     """
+    return audit_program(options)[0]
+
+
+def audit_program(options: AuditOptions) -> tuple[Result, Program, Deferred]:
+    """Audit as ``audit`` does; return the program as well, and what was read and asked of it."""
     started = time.perf_counter()
     enabled = gc.isenabled()
     gc.disable()  # contexts and syntax trees live until the end; collecting meanwhile only costs time
@@ -56,7 +59,7 @@ def audit(options: AuditOptions) -> Result:
             except BrokenFileError:
                 continue
             if not deferred.unread_and_broken(program):
-                return result
+                return result, program, deferred
     finally:
         reset_pool()
         if enabled:
@@ -70,15 +73,9 @@ def find_boundaries(options: AuditOptions) -> tuple[Boundary, ...]:
 
 
 def _program(options: AuditOptions, deferred: Deferred | None = None) -> Program:
-    roots = dict.fromkeys([*options.paths, *entry_files(options)])
-    covered = [root for root in roots if not any(_inside(root, other) for other in roots if other != root)]
     return build_program(
-        tuple(covered), options.working_directory, options.configuration.excludes, options.unsaved, deferred
+        program_roots(options), options.working_directory, options.configuration.excludes, options.unsaved, deferred
     )
-
-
-def _inside(path: Path, folder: Path) -> bool:
-    return folder.is_dir() and Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))
 
 
 def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[Result, Program]:

@@ -142,7 +142,7 @@ class _Reader:
             uses = _Uses()
             mentioned = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(before)))})\b")
             for module in self.program.modules.values():
-                if mentioned.search(module.source) is not None:
+                if module.source.search(mentioned) is not None:
                     self._walk(module.tree, uses)
             if self.names == before:
                 return uses

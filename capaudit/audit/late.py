@@ -19,6 +19,7 @@ from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo, Module
 from capaudit.program.locating import functions_at
 from capaudit.program.symbols import dotted_text
+from capaudit.program.text import Text
 
 _MOST_FUNCTIONS = 150
 _SETUP_PREFIXES = (
@@ -169,7 +170,8 @@ def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
         return False
     if function.cls is not None and _related(machine, cls, function.cls):
         return not machine.program.calls_to(function.name)
-    return re.search(rf"\b{re.escape(cls.name)}\(", function.text) is not None
+    text = function.text
+    return f"{cls.name}(" in text and re.search(rf"\b{re.escape(cls.name)}\(", text) is not None
 
 
 def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
@@ -202,14 +204,14 @@ def _stores_index(machine: Machine) -> dict[str, dict[str, tuple[Module, list[in
     return index
 
 
-def _stores(source: str) -> list[tuple[int, str]]:
+def _stores(source: Text) -> list[tuple[int, str]]:
     """Return position and name of every store in a text, in order; of several that end in one ``=`` the first."""
-    found = {match.end(): (match.start(), match[1]) for match in _NAMED.finditer(source)}
-    for match in _ENTRIES.finditer(source):
+    found = {match.end(): (match.start(), match[1]) for match in source.matches(_NAMED)}
+    for match in source.matches(_ENTRIES):
         if match.end() not in found or match.start() < found[match.end()][0]:
             found[match.end()] = match.start(), ENTRY
     if any(word in source for word in ("setattr(", "resize_(", "set_(")):
-        found.update((match.end(), (match.start(), "")) for match in _COMPUTED.finditer(source))
+        found.update((match.end(), (match.start(), "")) for match in source.matches(_COMPUTED))
     return sorted(found.values())
 
 

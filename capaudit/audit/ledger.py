@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 
-from capaudit.audit.engine import audit
 from capaudit.audit.options import AuditOptions
+from capaudit.audit.running import audit
 from capaudit.model import Finding, Result
 from capaudit.program import build_program
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from capaudit.audit.configuration import Configuration
-from capaudit.model import CaptureKind
+from capaudit.model import CaptureKind, UnresolvedEntryError
 
 if TYPE_CHECKING:
     from capaudit.evidence import Evidence
@@ -43,3 +43,34 @@ class AuditOptions:
     unsaved: Mapping[Path, bytes] = field(default_factory=dict)
     today: str = field(default_factory=today)
     collect_fixes: bool = False
+
+
+def program_roots(options: AuditOptions) -> tuple[Path, ...]:
+    """Return the files and folders that an audit reads, none of which lies in another.
+
+    Errors: ``UnresolvedEntryError`` for an entry that names a file which does not exist.
+    """
+    roots = dict.fromkeys([*options.paths, *entry_files(options)])
+    return tuple(root for root in roots if not any(_inside(root, other) for other in roots if other != root))
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return folder.is_dir() and Path(os.path.abspath(path)).is_relative_to(os.path.abspath(folder))
+
+
+def entry_files(options: AuditOptions) -> tuple[Path, ...]:
+    """Files that command-line entries name by path, so that they are indexed too."""
+    found: list[Path] = []
+    for entry in options.entries:
+        head = entry.rpartition(":")[0]
+        if head.endswith(".py"):
+            file = Path(head)
+            file = file if file.is_absolute() else options.working_directory / file
+            if not file.is_file():
+                raise UnresolvedEntryError(
+                    f"entry {entry!r} names a file that does not exist (CAP904)",
+                    place=head,
+                    remedy="write path/to/file.py:Class.method with a path relative to the working directory",
+                )
+            found.append(file)
+    return tuple(found)

@@ -11,6 +11,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from capaudit.audit import attributes, calls
+from capaudit.audit.sameness import SHORT
 from capaudit.audit.values import NONE, NOTHING, UNKNOWN, Returns, Tensor, Value
 from capaudit.program import FunctionInfo
 
@@ -52,7 +53,7 @@ def _decide(machine: Machine, info: FunctionInfo) -> Value:
     promised = attributes.return_annotation(machine, info)
     if not promised or UNKNOWN in promised or any(isinstance(a, Returns) for a in promised):
         return NOTHING
-    if promised != (NONE,) and any(isinstance(atom, Tensor) for atom in promised) and _length(info) < 12:
+    if promised != (NONE,) and any(isinstance(atom, Tensor) for atom in promised) and _length(info) < SHORT:
         return NOTHING  # short enough to learn the element kind from
     if _may_bind(machine, info):
         return NOTHING

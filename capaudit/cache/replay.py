@@ -55,25 +55,18 @@ class Repetition:
 
     def __init__(self, arguments: list[str]) -> None:
         self.package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        beside = os.path.join(os.path.dirname(self.package), "rules")
-        self.program = (self.package,) if os.path.isdir(os.path.join(self.package, "rules")) else (self.package, beside)
+        self.program = stamps.program_folders(self.package)
         links = [os.path.realpath(word) for word in arguments[1:] if not word.startswith("-")]
-        parts = [*arguments, "", os.getcwd(), *links, "", time.strftime("%Y-%m-%d"), *self._program_state()]
+        parts = [
+            *arguments,
+            "",
+            os.getcwd(),
+            *links,
+            "",
+            time.strftime("%Y-%m-%d"),
+            *stamps.program_state(self.package),
+        ]
         self.key = store.content_key((text, b"") for text in [*parts, "", *_surroundings()])
-
-    def _program_state(self) -> list[str]:
-        state = []
-        pending = list(self.program)
-        while pending:
-            folder = pending.pop()
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith((".py", ".md", ".toml", ".json", ".html")):
-                        status = entry.stat()
-                        state.append(f"{entry.path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
-                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-        return sorted(state)
 
     def replay(self) -> int | None:
         """Print and write what the recorded run did and return its status; ``None`` where none stands for this one."""

@@ -36,6 +36,11 @@ def _raw(status: os.stat_result) -> Stamp:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
+def digest(data: bytes) -> bytes:
+    """Return a digest of a file's content."""
+    return blake2b(data, digest_size=16).digest()
+
+
 def file_state(path: str) -> tuple[bytes, Stamp] | None:
     """Return digest and stamp of a file, ``UNREADABLE`` for one that cannot be read, ``None`` for a pipe or device."""
     try:
@@ -47,7 +52,7 @@ def file_state(path: str) -> tuple[bytes, Stamp] | None:
             after = os.fstat(stream.fileno())
     except OSError:
         return UNREADABLE, NO_STAMP
-    return blake2b(data, digest_size=16).digest(), stamp_of(after) if _raw(after) == _raw(status) else NO_STAMP
+    return digest(data), stamp_of(after) if _raw(after) == _raw(status) else NO_STAMP
 
 
 def folder_state(path: str) -> tuple[list[str], Stamp] | None:
@@ -93,3 +98,25 @@ def is_unmoved(path: str, stamp: Stamp) -> bool:
         return _raw(os.stat(path)) == stamp
     except OSError:
         return False
+
+
+def program_folders(package: str) -> tuple[str, ...]:
+    """Return the folders that hold this program and its knowledge, from the one that holds its package."""
+    beside = os.path.join(os.path.dirname(package), "rules")
+    return (package,) if os.path.isdir(os.path.join(package, "rules")) else (package, beside)
+
+
+def program_state(package: str) -> list[str]:
+    """Return what tells one version of this program and its knowledge from another."""
+    state = []
+    pending = list(program_folders(package))
+    while pending:
+        folder = pending.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith((".py", ".md", ".toml", ".json", ".html")):
+                    status = entry.stat()
+                    state.append(f"{entry.path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}")
+                elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+    return sorted(state)

@@ -49,6 +49,11 @@ class Disabled:
         _disabled = self.before
 
 
+def is_enabled() -> bool:
+    """Return whether anything is read or written at all."""
+    return not _disabled
+
+
 def folder() -> str:
     """The user's cache folder of the product.
 

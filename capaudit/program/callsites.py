@@ -43,6 +43,7 @@ class CallIndex:
             source = module.source
             plain = f"{name}(" in source or "partial(" in source
             aliases: list[str] = []
+            source.guard(name)
             if renamed.search(source) is not None:
                 aliases = [alias for alias, imported in module.imports.items() if imported.attribute == name != alias]
             if not aliases and not plain:
@@ -59,7 +60,7 @@ class _Statements:
     """The statements of a module and of its classes, each walked when a name is first asked for that it mentions."""
 
     def __init__(self, module: Module) -> None:
-        self._source = module.source
+        self._source = str(module.source)
         if "\r" in self._source:  # lines as the parser counts them
             self._source = self._source.replace("\r\n", "\n").replace("\r", "\n")
         self._ends = list(accumulate(len(line) + 1 for line in self._source.split("\n")))

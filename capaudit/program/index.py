@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import gc
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from capaudit.program.callsites import CallIndex, Site
 from capaudit.program.comments import CapauditComment, read_comments
 from capaudit.program.reading import decode, find_sources, is_plain, is_valid, parse_source, parse_text, read_bytes
 from capaudit.program.symbols import ClassInfo, FunctionInfo, ImportedName, Module, Unparsable, dotted_text
+from capaudit.program.text import Questions, Text, asked_by
 from capaudit.program.words import Words
 
 
@@ -155,29 +156,42 @@ def build_program(
     """
     modules: dict[str, Module] = {}
     unparsable: list[Unparsable] = []
-    packages: dict[Path, bool] = {}
+    questions = deferred.questions if deferred is not None else Questions()
     enabled = gc.isenabled()
     gc.disable()  # syntax trees are acyclic garbage-free data; collecting while building costs a third of the time
     try:
-        for root, file in find_sources(roots, excludes, unsaved or ()):
-            shown = shown_path(file, working_directory)
+        for file, shown, name in list_sources(roots, working_directory, excludes, unsaved or ()):
             given = (unsaved or {}).get(file)
             parsed = _read(file, shown, given, deferred)
             if isinstance(parsed, Unparsable):
                 unparsable.append(parsed)
                 continue
-            name = _module_name(root, file, packages)
             if name in modules:
                 name = f"{name}@{shown}"
             is_package = file.name == "__init__.py"
             if isinstance(parsed, str):
-                modules[name] = deferred.module(name, shown, is_package, parsed)  # type: ignore[union-attr]
+                modules[name] = deferred.module(name, shown, is_package, asked_by(parsed, questions))  # type: ignore[union-attr]
             else:
-                modules[name] = index_module(name, shown, is_package, parsed[1], parsed[0])
+                modules[name] = index_module(name, shown, is_package, parsed[1], asked_by(parsed[0], questions))
     finally:
         if enabled:
             gc.enable()
     return Program(modules, tuple(unparsable))
+
+
+def list_sources(
+    roots: tuple[Path, ...],
+    working_directory: Path,
+    excludes: Callable[[Path], bool] = lambda _: False,
+    unsaved: Iterable[Path] = (),
+) -> Iterator[tuple[Path, str, str]]:
+    """Yield every file of a program with its path as it is shown and the name that an import would use.
+
+    Errors: ``InputError`` for a root that does not exist.
+    """
+    packages: dict[Path, bool] = {}
+    for root, file in find_sources(roots, excludes, unsaved):
+        yield file, shown_path(file, working_directory), _module_name(root, file, packages)
 
 
 def _read(
@@ -188,6 +202,7 @@ def _read(
         return data
     if deferred is None:
         return parse_source(data, shown)
+    deferred.note(file, data)
     return deferred.text(data, shown)
 
 
@@ -199,6 +214,8 @@ class BrokenFileError(Exception):
         self.broken = broken
 
 
+_MOST_KEPT = 32 << 20
+"""Bytes of source up to which a program is remembered as it was read."""
 _LARGE = 1000
 """Files from which on most are never read."""
 
@@ -215,6 +232,9 @@ class Deferred:
         self._broken: dict[str, Unparsable] = {}
         self._modules: dict[tuple[str, str], Module] = {}
         self._valid: set[Module] = set()
+        self.questions = Questions()
+        self.sources: dict[Path, bytes] | None = {}  # what was read, as it was read; nothing of a very large program
+        self._size = 0
 
     def text(self, data: bytes, shown: str) -> tuple[str, ast.Module] | str | Unparsable:
         """Return the text of a file, its tree too where only that tells whether it is accepted."""
@@ -226,7 +246,15 @@ class Deferred:
         tree = parse_text(text, shown)
         return tree if isinstance(tree, Unparsable) else (text, tree)
 
-    def module(self, name: str, file: str, is_package: bool, text: str) -> Module:
+    def note(self, file: Path, data: bytes) -> None:
+        """Remember what a file held."""
+        if self.sources is not None:
+            self._size += len(data)
+            self.sources[file] = data
+            if self._size > _MOST_KEPT:
+                self.sources = None
+
+    def module(self, name: str, file: str, is_package: bool, text: Text) -> Module:
         """Return the module with this text, the one of an earlier build where there is one."""
         module = self._modules.get((name, file))
         if module is None or module.source != text:
@@ -315,7 +343,7 @@ def _is_package(folder: Path, packages: dict[Path, bool]) -> bool:
 
 
 def index_module(
-    name: str, file: str, is_package: bool, tree: ast.Module, source: str, into: Module | None = None
+    name: str, file: str, is_package: bool, tree: ast.Module, source: Text, into: Module | None = None
 ) -> Module:
     """Collect one module's names: imports, functions, classes and module-level bindings."""
     module = into or Module(name, file, is_package, tree, source)

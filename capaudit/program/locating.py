@@ -14,7 +14,7 @@ _NESTING = 12
 
 def functions_with(module: Module, pattern: re.Pattern[str]) -> Iterator[tuple[FunctionInfo, int, re.Match[str]]]:
     """Yield every match of ``pattern`` with its line and the innermost function that holds it."""
-    matches = list(pattern.finditer(module.source))
+    matches = list(module.source.matches(pattern))
     places = functions_at(module, [match.start() for match in matches])
     for match, place in zip(matches, places, strict=True):
         if place is not None:

@@ -6,6 +6,8 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from capaudit.program.text import Part, Text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -58,9 +60,9 @@ class FunctionInfo:
         return self.node.lineno
 
     @property
-    def text(self) -> str:
+    def text(self) -> Part:
         """Its source lines, decorators left out."""
-        return "\n".join(self.module.lines[self.line - 1 : self.node.end_lineno])
+        return self.module.source.part("\n".join(self.module.lines[self.line - 1 : self.node.end_lineno]))
 
     def has_decorator(self, *names: str) -> bool:
         """True when a decorator's last dotted part is one of ``names``."""
@@ -101,7 +103,7 @@ class Module:
     file: str
     is_package: bool
     tree: ast.Module
-    source: str
+    source: Text
     imports: dict[str, ImportedName] = field(default_factory=dict)
     star_imports: list[str] = field(default_factory=list)
     functions: dict[str, FunctionInfo] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class Module:
     load: Callable[[Module], None] | None = None
 
     @classmethod
-    def unread(cls, name: str, file: str, is_package: bool, source: str, load: Callable[[Module], None]) -> Module:
+    def unread(cls, name: str, file: str, is_package: bool, source: Text, load: Callable[[Module], None]) -> Module:
         """Return a module of which ``load`` fills in tree and names when somebody asks for one of them."""
         module = cls.__new__(cls)
         module.name, module.file, module.is_package, module.source = name, file, is_package, source

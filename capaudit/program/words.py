@@ -22,17 +22,28 @@ class Words:
     def modules(self, word: str) -> list[Module]:
         """Modules whose text holds an identifier, and maybe some that only hold it as part of another."""
         if self._index is not None:
+            self._note(word)
             return self._index.get(word, [])
         found = self._asked.get(word)
         if found is None:
             if len(self._asked) >= _FEW:
+                self._note(word)
                 return self._indexed().get(word, [])
             found = self._asked[word] = [module for module in self._modules if word in module.source]
         return found
 
+    def _note(self, word: str) -> None:
+        if self._modules:
+            self._modules[0].source.questions.needles[word] = None
+
     def _indexed(self) -> dict[str, list[Module]]:
         self._index = {}
         for module in self._modules:
-            for word in set(_WORD.findall(module.source)):
+            for word in words_of(module.source):
                 self._index.setdefault(word, []).append(module)
         return self._index
+
+
+def words_of(text: str) -> set[str]:
+    """Return the identifiers of a text, keywords and what stands in comments and strings included."""
+    return set(_WORD.findall(text))

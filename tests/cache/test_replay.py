@@ -263,7 +263,7 @@ def test_environment_and_program_are_part_of_the_key(
     start("check", "src")
     monkeypatch.setenv("NO_COLOR", "1")
     start("check", "src")
-    monkeypatch.setattr(replay.Repetition, "_program_state", lambda self: ["another version"])
+    monkeypatch.setattr(replay.stamps, "program_state", lambda _: ["another version"])
     start("check", "src")
     assert len(full_runs) == 3
 
@@ -337,6 +337,6 @@ def test_clean_removes_what_the_cache_wrote_and_nothing_else(program: Path, star
     mine.touch()
     info = start("cache", "info").out
     assert str(tmp_path / "cache") in info
-    assert "files:  2" in info
-    assert "removed 2 files" in start("cache", "clean").out
+    assert "files:  4" in info
+    assert "removed 4 files" in start("cache", "clean").out
     assert list((tmp_path / "cache").iterdir()) == [mine]

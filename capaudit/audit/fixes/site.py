@@ -21,7 +21,7 @@ class Tree:
     def __init__(self, module: Module) -> None:
         self.module = module
         # Columns and lines are Python's only where nothing else counts as a line break.
-        self.regular = not _ODD_BREAKS.search(module.source)
+        self.regular = not module.source.search(_ODD_BREAKS)
         self.parents: dict[ast.AST, ast.AST] = {}
         self.by_line: dict[int, list[ast.AST]] = {}
         for node in ast.walk(module.tree):

@@ -50,7 +50,6 @@ _CHECKS: Final[tuple[tuple[str, tuple[str, ...], str, Check], ...]] = (
     ("ORD016", ("savez(", "savez_compressed("), "", axes.nameless_joint_data),
     ("ORD019", ("checkpoints", "nn"), r"[\"'/](?:checkpoints|nn)[\"'/]", entry_points.sidecar),
 )
-_BEHIND: Final = 240
 OPT_IN: Final = "opt-in pattern"
 
 
@@ -73,24 +72,13 @@ def order_findings(program: Program, knowledge: Knowledge, configuration: Config
         file: SourceFile | None = None
         done: set[Check] = set()
         for rule, words, pattern, check, asked in wanted:
-            if check in done or not _mentions(source, words, pattern):
+            if check in done or not source.near(words, pattern):
                 continue
             done.add(check)
             file = file or SourceFile(module)
             hits = (hit for hit in check(file, program) if asked or hit.confidence is not Confidence.POSSIBLE)
             findings.extend(_finding(rule, module, hit) for hit in hits)
     return findings
-
-
-def _mentions(source: str, words: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
-    """Whether a word occurs, with the pattern on its line or just behind it."""
-    for word in words:
-        at = source.find(word)
-        while at >= 0:
-            if pattern.search(source, source.rfind("\n", 0, at) + 1, at + _BEHIND) is not None:
-                return True
-            at = source.find(word, at + len(word))
-    return False
 
 
 def _is_wanted(rule: Rule, configuration: Configuration) -> bool:

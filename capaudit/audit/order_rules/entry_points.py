@@ -29,7 +29,7 @@ _WRITERS = frozenset(
 def replay_without_record(file: SourceFile, program: Program) -> Iterator[Hit]:
     """A play, evaluate or export entry point that loads a checkpoint and never looks at an order."""
     stem = file.module.name.rpartition(".")[2]
-    if _SPEAKS_OF_ORDER.search(file.module.source):
+    if file.module.source.search(_SPEAKS_OF_ORDER):
         return
     is_script = '__main__"' in file.module.source or "__main__'" in file.module.source
     for call in file.all(ast.Call):

@@ -41,6 +41,7 @@ class SourceFile:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        module.source.questions.literals[module.file] = None
         self.parents: dict[ast.AST, ast.AST] = {}
         self._by_kind: dict[type[ast.AST], list[ast.AST]] = {}
         self._sorted: set[type[ast.AST]] = set()
