@@ -31,6 +31,7 @@ from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import FunctionInfo, Program, build_program
 from capaudit.program.index import BrokenFileError, Deferred
+from capaudit.program.workers import processors, spread
 
 if TYPE_CHECKING:
     from capaudit.audit.fixes.site import Tree
@@ -56,9 +57,10 @@ def audit_program(options: AuditOptions) -> tuple[Result, Program, Deferred]:
         while True:  # a second time where a file turned out to be broken that the first time took for a part
             try:
                 result, program = _audit(options, started, deferred)
-            except BrokenFileError:
+            except BrokenFileError as error:
+                deferred.know(error.broken)
                 continue
-            if not deferred.unread_and_broken(program):
+            if not deferred.unread_and_broken(program, _jobs(options, deferred)):
                 return result, program, deferred
     finally:
         reset_pool()
@@ -85,36 +87,22 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
     program = _program(options, deferred)
     names = Names(program)
     entries = find_entries(program, names, options)
-    deferred.check_early(program)
+    deferred.check_early(program, _jobs(options, deferred))
     facts = _program_facts(program, names, entries)
-    results: list[tuple[Entry, Verdicts]] = []
-    audited: list[tuple[str, int, int]] = []
     trees: dict[str, Tree] = {}
-    machine: Machine | None = None
-    for entry in entries:
+
+    def look(entry: Entry) -> tuple[Verdicts, list[tuple[str, int, int]]]:
         # A machine of its own: what one boundary reports must not depend on which others are audited.
         reset_pool()
         machine = Machine(program, names, knowledge, run_context, dict(options.configuration.versions))
         machine.owned, machine.capturing = facts.owned, facts.capturing
         machine.memo.update(facts.switches)
-        root = evaluate_entry(machine, entry)
-        note_restarts(machine, root)
-        late: list[Rebind] = late_rebinds(machine, root, entry)
-        verdicts = collect(entry, root, late, knowledge)
-        if options.collect_operations:
-            verdicts.reached = tuple(reached_functions(entry, reachable(root)))
-        spans_of = list(reachable(root))
-        if options.collect_fixes:
-            from capaudit.audit.fixes.proposing import propose_fixes
+        ending.keep(program, machine)
+        return _verdicts(machine, entry, options, trees)
 
-            around = [root, *([root.items["host"]] if "host" in root.items else [])]
-            verdicts.findings = propose_fixes(machine, verdicts.findings, around, trees)
-        results.append((entry, verdicts))
-        for context in spans_of:
-            node = context.function.node if context.function else None
-            if node is not None:
-                first = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
-                audited.append((context.module.file, first, node.end_lineno or node.lineno))
+    looked = spread(entries, look, _jobs(options, deferred), lambda: deferred.told(program), deferred.hear)
+    results = [(entry, verdicts) for entry, (verdicts, _) in zip(entries, looked, strict=True)]
+    audited = [span for _, spans_of in looked for span in spans_of]
     attach_fallbacks(program, results, knowledge)
     findings = [finding for _, verdict in results for finding in verdict.findings]
     if options.collect_fixes:
@@ -139,10 +127,43 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
 
         kept += contradictions([*kept, *suppressed], knowledge)
     result = _result(options, program, results, kept, started)
-    ending.keep(program, machine)
     silenced = sorted(suppressed, key=lambda finding: finding.sort_key)
     files = sorted([*program.by_file, *(broken.file for broken in program.unparsable)])
     return replace(result, suppressed=tuple(silenced), evidence=summary, files=tuple(files)), program
+
+
+def _jobs(options: AuditOptions, deferred: Deferred) -> int:
+    if options.jobs is not None:
+        return options.jobs
+    return processors() if deferred.size >= _WORTHWHILE else 1
+
+
+_WORTHWHILE = 1 << 20
+"""Bytes of source from which on a second process, which reads some files again, ends sooner than one alone."""
+
+
+def _verdicts(
+    machine: Machine, entry: Entry, options: AuditOptions, trees: dict[str, Tree]
+) -> tuple[Verdicts, list[tuple[str, int, int]]]:
+    """Return what one boundary amounts to, and file, first and last line of every function that it reaches."""
+    root = evaluate_entry(machine, entry)
+    note_restarts(machine, root)
+    late: list[Rebind] = late_rebinds(machine, root, entry)
+    verdicts = collect(entry, root, late, machine.knowledge)
+    if options.collect_operations:
+        verdicts.reached = tuple(reached_functions(entry, reachable(root)))
+    if options.collect_fixes:
+        from capaudit.audit.fixes.proposing import propose_fixes
+
+        around = [root, *([root.items["host"]] if "host" in root.items else [])]
+        verdicts.findings = propose_fixes(machine, verdicts.findings, around, trees)
+    audited = []
+    for context in reachable(root):
+        node = context.function.node if context.function else None
+        if node is not None:
+            first = min(part.lineno for part in (node, *getattr(node, "decorator_list", ())))
+            audited.append((context.module.file, first, node.end_lineno or node.lineno))
+    return verdicts, audited
 
 
 @dataclass(frozen=True, slots=True)

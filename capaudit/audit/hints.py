@@ -76,7 +76,7 @@ def annotation_value(machine: Machine, module: Module, node: ast.expr | None, fu
     """Return the value that an annotation promises; the empty union where it says nothing."""
     if node is None:
         return NOTHING
-    key = ("annotation", module.name, id(node), function.cls if function else None)
+    key = ("annotation", module.name, node, function.cls if function else None)  # kept alive: ids are used again
     cached = machine.memo.get(key)
     if cached is None:
         machine.memo[key] = NOTHING

@@ -30,7 +30,9 @@ class AuditOptions:
     ``entries`` replace configured boundaries; ``capture`` says who starts the capture of entries
     that do not say it themselves. ``evidence`` are the probe's documents by file name, to be laid beside
     the findings. ``unsaved`` holds content by absolute path that stands for what the disk has (an editor,
-    stdin). ``today`` (ISO) is the day by which suppressions expire.
+    stdin). ``today`` (ISO) is the day by which suppressions expire. ``jobs`` is the number of processes for
+    boundaries and checks that do not depend on each other, ``None`` for what pays on this machine; it changes no
+    result.
     """
 
     paths: tuple[Path, ...]
@@ -43,6 +45,7 @@ class AuditOptions:
     unsaved: Mapping[Path, bytes] = field(default_factory=dict)
     today: str = field(default_factory=today)
     collect_fixes: bool = False
+    jobs: int | None = 1
 
 
 def program_roots(options: AuditOptions) -> tuple[Path, ...]:

@@ -277,7 +277,7 @@ def detached(
     machine: Machine, module: Module, owner: FunctionInfo | None, node: ast.expr, cls: ClassInfo | None = None
 ) -> Value:
     """Evaluate an expression in a detached frame, inside ``cls`` where it stands in a class body."""
-    key = ("detached", id(node), owner)
+    key = ("detached", node, owner)  # kept alive: ids are used again
     if key in machine.memo:
         return machine.memo[key]  # type: ignore[no-any-return]
     machine.memo[key] = NOTHING

@@ -69,7 +69,7 @@ class Memory:
         """Remember the result of a full audit."""
         if not self.key or deferred.sources is None:
             return
-        read = {module.file: module.is_read for module in program.modules.values()}
+        read = {module.file: deferred.is_read(module) for module in program.modules.values()}
         files, texts = [], {}
         for file, shown, name in self._listing():
             if file not in deferred.sources:

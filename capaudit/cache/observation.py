@@ -43,6 +43,25 @@ class Observation:
         self._private = tuple(os.path.join(folder, "") for folder in private)
         self._asleep = False
 
+    def pause(self) -> None:
+        self._asleep = True
+
+    def go_on(self) -> None:
+        self._asleep = False
+
+    def add(self, other: Observation) -> None:
+        """Add what another process saw that began as a copy of this one."""
+        for path, state in other.files.items():
+            if self.files.setdefault(path, state) != state:
+                self.spoilt = self.spoilt or f"{path} changed meanwhile"
+        for folder, listing in other.folders.items():
+            self.folders.setdefault(folder, listing)
+        for path, kind in other.kinds.items():
+            self.kinds.setdefault(path, kind)
+        self.written.update(other.written)
+        self._temporary.update(other._temporary)
+        self.spoilt = self.spoilt or other.spoilt
+
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         if self._asleep:
             return
@@ -145,6 +164,30 @@ def _watched_stat(path: Any, *, dir_fd: int | None = None, follow_symlinks: bool
     if _current is not None and dir_fd is None and follow_symlinks:
         _current.asked(path)
     return _real_stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+
+
+class Forking:
+    """A fork of this process that tells what it looked at; see ``seen``."""
+
+    def __enter__(self) -> None:
+        self._current = _current
+        if self._current is not None:
+            self._current.pause()
+
+    def __exit__(self, *_: object) -> None:
+        if self._current is not None:
+            self._current.go_on()
+
+
+def seen() -> Observation | None:
+    """Return what this process has looked at so far, where that is observed."""
+    return _current
+
+
+def also_seen(other: Observation | None) -> None:
+    """Add what a fork of this process looked at."""
+    if _current is not None and other is not None:
+        _current.add(other)
 
 
 def observed(private: tuple[str, ...], run: Callable[[], int]) -> tuple[int, Observation]:

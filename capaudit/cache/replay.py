@@ -26,7 +26,7 @@ _OPTIONS = frozenset(
     [
         *("--entry", "--capture", "--config", "--isolated", "--output", "--operations", "--strict", "--select"),
         *("--ignore", "--extend-select", "--exit-zero", "--verbose", "-v", "--no-color", "--severity"),
-        *("--evidence", "--require-evidence", "--baseline", "--no-baseline"),
+        *("--evidence", "--require-evidence", "--baseline", "--no-baseline", "--jobs"),
     ]
 )
 REPEATABLE = {"check": _OPTIONS, "inventory": _OPTIONS, "boundaries": _OPTIONS}

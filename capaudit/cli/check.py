@@ -14,6 +14,7 @@ from capaudit.cli.fixing import fix_options, print_diff, refuse_contradictions, 
 from capaudit.cli.options import (
     audit_arguments,
     evidence_option,
+    jobs_option,
     output_option,
     prepare,
     selection_options,
@@ -50,6 +51,7 @@ _WITH_FIXES = ("json", "sarif")
 @fix_options
 @click.option("--stdin-filename", metavar="FILE", help="The text on stdin stands for this file.")
 @click.option("--operations", is_flag=True, help="Add every classified operation to the JSON report.")
+@jobs_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 in spite of findings.")
 @click.option("--statistics", is_flag=True, help="Add counts per rule and wall time (which differs between runs).")
 @click.option("--show-settings", is_flag=True, help="Print the settings that would be used, and stop.")
@@ -79,6 +81,7 @@ def check(
     unsafe_fixes: bool,
     stdin_filename: str | None,
     operations: bool,
+    jobs: int | None,
     exit_zero: bool,
     statistics: bool,
     show_settings: bool,
@@ -114,6 +117,7 @@ def check(
         options,
         configuration=configuration,
         collect_operations=operations,
+        jobs=jobs,
         collect_fixes=any(target.format in _WITH_FIXES for target in targets),
         evidence=load_evidence(evidence, configuration, options.working_directory),
     )

@@ -47,7 +47,9 @@ def lsp(stdio: bool, config: str | None) -> int:
         options = prepare((), (), None, file, False)
         configuration = with_selection(options.configuration, (), (), ())
         evidence = load_evidence((), configuration, options.working_directory)
-        options = replace(options, configuration=configuration, unsaved=unsaved, evidence=evidence, collect_fixes=True)
+        options = replace(
+            options, configuration=configuration, unsaved=unsaved, evidence=evidence, collect_fixes=True, jobs=1
+        )
         return judge(audit(options), options, Gate(find_baseline(None, configuration, options.working_directory)))
 
     server = build(audit_folder)

@@ -129,6 +129,7 @@ def prepare(
         capture=capture,
         configuration=configuration,
         working_directory=working_directory,
+        jobs=None,
     )
 
 
@@ -140,6 +141,12 @@ def configure(start: Path, config: str | None, isolated: bool) -> Configuration:
         return Configuration()
     file = Path(config) if config is not None else find_configuration(start)
     return Configuration() if file is None else load_configuration(file)
+
+
+def jobs_option(command: _F) -> _F:
+    """Add --jobs, which arrives as ``None`` where nobody gave a number."""
+    help_text = "Processes for boundaries that do not depend on each other (default: as many as pay; 1: only this one)."
+    return click.option("--jobs", type=click.IntRange(1, 64), metavar="N", help=help_text)(command)
 
 
 def with_selection(

@@ -19,6 +19,7 @@ from capaudit.program.reading import decode, find_sources, is_plain, is_valid, p
 from capaudit.program.symbols import ClassInfo, FunctionInfo, ImportedName, Module, Unparsable, dotted_text
 from capaudit.program.text import Questions, Text, asked_by
 from capaudit.program.words import Words
+from capaudit.program.workers import spread
 
 
 class Program:
@@ -210,7 +211,7 @@ class BrokenFileError(Exception):
     """A file whose parsing was deferred cannot be parsed: whatever was found with it has to be found without it."""
 
     def __init__(self, broken: Unparsable) -> None:
-        super().__init__(broken.file)
+        super().__init__(broken)  # what pickle hands on from a worker
         self.broken = broken
 
 
@@ -235,6 +236,7 @@ class Deferred:
         self.questions = Questions()
         self.sources: dict[Path, bytes] | None = {}  # what was read, as it was read; nothing of a very large program
         self._size = 0
+        self._read_elsewhere: set[str] = set()
 
     def text(self, data: bytes, shown: str) -> tuple[str, ast.Module] | str | Unparsable:
         """Return the text of a file, its tree too where only that tells whether it is accepted."""
@@ -248,8 +250,8 @@ class Deferred:
 
     def note(self, file: Path, data: bytes) -> None:
         """Remember what a file held."""
+        self._size += len(data)
         if self.sources is not None:
-            self._size += len(data)
             self.sources[file] = data
             if self._size > _MOST_KEPT:
                 self.sources = None
@@ -261,6 +263,28 @@ class Deferred:
             module = self._modules[name, file] = Module.unread(name, file, is_package, text, self._load)
         return module
 
+    @property
+    def size(self) -> int:
+        """Bytes of source that were read."""
+        return self._size
+
+    def know(self, broken: Unparsable) -> None:
+        """Take note of a broken file that another process met."""
+        self._broken[broken.file] = broken
+
+    def is_read(self, module: Module) -> bool:
+        """Whether this or another process asked for more than a module's text."""
+        return module.is_read or module.file in self._read_elsewhere
+
+    def told(self, program: Program) -> tuple[Questions, list[str]]:
+        """What another process has to know of what this one did with the program."""
+        return self.questions, [module.file for module in program.modules.values() if module.is_read]
+
+    def hear(self, told: tuple[Questions, list[str]]) -> None:
+        """Add what another process did, which began as a copy of this one."""
+        self.questions.add(told[0])
+        self._read_elsewhere.update(told[1])
+
     def _load(self, module: Module) -> None:
         tree = parse_text(module.source, module.file)
         if isinstance(tree, Unparsable):
@@ -269,28 +293,45 @@ class Deferred:
         read = index_module(module.name, module.file, module.is_package, tree, module.source, module)
         read.load = None
 
-    def check_early(self, program: Program) -> None:
+    def check_early(self, program: Program, workers: int = 1) -> None:
         """Check a program of so many files that few will be read, before work is done that a broken one would undo.
 
         Errors: ``BrokenFileError``.
         """
-        if len(program.modules) > _LARGE and (broken := self.unread_and_broken(program)):
+        if len(program.modules) > _LARGE and (broken := self.unread_and_broken(program, workers)):
             raise BrokenFileError(broken[0])
 
-    def unread_and_broken(self, program: Program) -> list[Unparsable]:
+    def unread_and_broken(self, program: Program, workers: int = 1) -> list[Unparsable]:
         """Check the files that nobody has asked for, and return those that cannot be parsed."""
-        found = []
-        for module in program.modules.values():
-            if module.is_read or module in self._valid:
-                continue
-            if is_valid(module.source):
-                self._valid.add(module)
-            else:
-                tree = parse_text(module.source, module.file)
-                if isinstance(tree, Unparsable):
-                    self._broken[module.file] = tree
-                    found.append(tree)
+        unread = [m for m in program.modules.values() if not self.is_read(m) and m not in self._valid]
+        found = [broken for part in spread(_portions(unread), _broken, workers) for broken in part]
+        for broken in found:
+            self.know(broken)
+        files = {broken.file for broken in found}
+        self._valid.update(module for module in unread if module.file not in files)
         return found
+
+
+_PORTION = 2 << 20
+
+
+def _portions(modules: list[Module]) -> list[list[Module]]:
+    """Divide modules into parts of about the same amount of text."""
+    parts: list[list[Module]] = []
+    size = _PORTION
+    for module in modules:
+        if size >= _PORTION:
+            parts.append([])
+            size = 0
+        parts[-1].append(module)
+        size += len(module.source)
+    return parts
+
+
+def _broken(modules: list[Module]) -> list[Unparsable]:
+    texts = [(module.source, module.file) for module in modules if not is_valid(module.source)]
+    trees = [parse_text(text, file) for text, file in texts]
+    return [tree for tree in trees if isinstance(tree, Unparsable)]
 
 
 def shown_path(file: Path, working_directory: Path) -> str:

@@ -29,6 +29,11 @@ class Questions:
     guarded: dict[str, None] = field(default_factory=dict)
     literals: dict[str, None] = field(default_factory=dict)
 
+    def add(self, other: Questions) -> None:
+        """Add what another process asked."""
+        for name in self.__slots__:
+            getattr(self, name).update(getattr(other, name))
+
 
 class Text(str):
     """A source text. ``in`` and the methods below note what is asked; ``str(text)`` is a copy that notes nothing."""
