@@ -31,7 +31,7 @@ from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
 from capaudit.program import FunctionInfo, Program, build_program
 from capaudit.program.index import BrokenFileError, Deferred
-from capaudit.program.workers import processors, spread
+from capaudit.program.workers import processors
 
 if TYPE_CHECKING:
     from capaudit.audit.fixes.site import Tree
@@ -60,7 +60,7 @@ def audit_program(options: AuditOptions) -> tuple[Result, Program, Deferred]:
             except BrokenFileError as error:
                 deferred.know(error.broken)
                 continue
-            if not deferred.unread_and_broken(program, _jobs(options, deferred)):
+            if not deferred.unread_and_broken(program, _file_jobs(options, deferred)):
                 return result, program, deferred
     finally:
         reset_pool()
@@ -87,7 +87,7 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
     program = _program(options, deferred)
     names = Names(program)
     entries = find_entries(program, names, options)
-    deferred.check_early(program, _jobs(options, deferred))
+    deferred.check_early(program, _file_jobs(options, deferred))
     facts = _program_facts(program, names, entries)
     trees: dict[str, Tree] = {}
 
@@ -100,7 +100,9 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
         ending.keep(program, machine)
         return _verdicts(machine, entry, options, trees)
 
-    looked = spread(entries, look, _jobs(options, deferred), lambda: deferred.told(program), deferred.hear)
+    share = deferred.spreading(program, _jobs(options, deferred))
+    over_files = deferred.spreading(program, _file_jobs(options, deferred))
+    looked = share(entries, look)
     results = [(entry, verdicts) for entry, (verdicts, _) in zip(entries, looked, strict=True)]
     audited = [span for _, spans_of in looked for span in spans_of]
     attach_fallbacks(program, results, knowledge)
@@ -120,7 +122,7 @@ def _audit(options: AuditOptions, started: float, deferred: Deferred) -> tuple[R
 
         observed = observe(options, program, knowledge, entries, facts.owned, findings)
         findings, summary = observed.findings, observed.summary
-    findings = [*findings, *order_findings(program, knowledge, options.configuration)]
+    findings = [*findings, *order_findings(program, knowledge, options.configuration, over_files)]
     kept, suppressed = apply_suppressions(program, findings, knowledge, spans(audited), options.today)
     if options.evidence:
         from capaudit.audit.observed import contradictions
@@ -138,8 +140,14 @@ def _jobs(options: AuditOptions, deferred: Deferred) -> int:
     return processors() if deferred.size >= _WORTHWHILE else 1
 
 
+def _file_jobs(options: AuditOptions, deferred: Deferred) -> int:
+    """Processes for work on each file by itself: none but this one before there are very many."""
+    return _jobs(options, deferred) if deferred.size >= _VERY_LARGE else 1
+
+
 _WORTHWHILE = 1 << 20
 """Bytes of source from which on a second process, which reads some files again, ends sooner than one alone."""
+_VERY_LARGE = 16 << 20
 
 
 def _verdicts(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from capaudit.program.callsites import CallIndex, Site
 from capaudit.program.comments import CapauditComment, read_comments
@@ -19,7 +20,10 @@ from capaudit.program.reading import decode, find_sources, is_plain, is_valid, p
 from capaudit.program.symbols import ClassInfo, FunctionInfo, ImportedName, Module, Unparsable, dotted_text
 from capaudit.program.text import Questions, Text, asked_by
 from capaudit.program.words import Words
-from capaudit.program.workers import spread
+from capaudit.program.workers import Spread, spread
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
 class Program:
@@ -293,6 +297,14 @@ class Deferred:
         read = index_module(module.name, module.file, module.is_package, tree, module.source, module)
         read.load = None
 
+    def spreading(self, program: Program, workers: int) -> Spread:
+        """Return a function that does tasks on a program in several processes, and learns what they did with it."""
+
+        def over(tasks: Sequence[_Task], do: Callable[[_Task], _Result]) -> list[_Result]:
+            return spread(tasks, do, workers, lambda: self.told(program), self.hear)
+
+        return over
+
     def check_early(self, program: Program, workers: int = 1) -> None:
         """Check a program of so many files that few will be read, before work is done that a broken one would undo.
 
@@ -304,7 +316,7 @@ class Deferred:
     def unread_and_broken(self, program: Program, workers: int = 1) -> list[Unparsable]:
         """Check the files that nobody has asked for, and return those that cannot be parsed."""
         unread = [m for m in program.modules.values() if not self.is_read(m) and m not in self._valid]
-        found = [broken for part in spread(_portions(unread), _broken, workers) for broken in part]
+        found = [broken for part in spread(portions(unread), _broken, workers) for broken in part]
         for broken in found:
             self.know(broken)
         files = {broken.file for broken in found}
@@ -315,7 +327,7 @@ class Deferred:
 _PORTION = 2 << 20
 
 
-def _portions(modules: list[Module]) -> list[list[Module]]:
+def portions(modules: list[Module]) -> list[list[Module]]:
     """Divide modules into parts of about the same amount of text."""
     parts: list[list[Module]] = []
     size = _PORTION

@@ -12,7 +12,7 @@ import pickle
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from capaudit.cache import observation
 from capaudit.model import CapauditError
@@ -29,6 +29,17 @@ _MOST_TASKS = 20_000  # numbers of two bytes in the buffer of a pipe
 
 class WorkerError(CapauditError):
     """A worker process ended before it had an answer."""
+
+
+class Spread(Protocol):
+    """Does tasks in order or beside each other; see ``spread``."""
+
+    def __call__(self, tasks: Sequence[_Task], do: Callable[[_Task], _Result]) -> list[_Result]: ...
+
+
+def one_by_one(tasks: Sequence[_Task], do: Callable[[_Task], _Result]) -> list[_Result]:
+    """Do tasks in this process alone."""
+    return [do(task) for task in tasks]
 
 
 def processors() -> int:

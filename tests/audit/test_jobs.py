@@ -11,6 +11,7 @@ import pytest
 
 from capaudit.audit import engine
 from capaudit.cli.start import main
+from capaudit.program import index
 from capaudit.program.workers import AVAILABLE
 from tests.conftest import ROOT
 
@@ -48,6 +49,18 @@ def test_one_two_and_eight_processes_say_the_same_cached_or_not(
     for jobs in ("1", "2", "8"):
         for more in (("--no-cache",), (), ()):
             assert said(capsys, "--jobs", jobs, *more) == alone
+
+
+def test_work_on_each_file_of_a_large_tree_is_spread_as_well(
+    program: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file in sorted((ROOT / "fixtures" / "nameless-joint-data").glob("*.py")):
+        shutil.copy(file, program)
+    alone = said(capsys, "--no-cache", "--jobs", "1")
+    assert "ORD016" in alone[1].out  # type: ignore[attr-defined]
+    monkeypatch.setattr(engine, "_VERY_LARGE", 0)
+    monkeypatch.setattr(index, "_PORTION", 1000)
+    assert said(capsys, "--no-cache", "--jobs", "3") == alone
 
 
 def test_what_several_processes_remembered_serves_one(

@@ -17,6 +17,8 @@ from capaudit.audit.verdicts import fingerprint
 from capaudit.knowledge import Knowledge, Rule
 from capaudit.model import Confidence, Finding, OwnershipClass, Place
 from capaudit.program import Module, Program
+from capaudit.program.index import portions
+from capaudit.program.workers import Spread, one_by_one
 
 Check = Callable[[SourceFile, Program], Iterator[Hit]]
 
@@ -50,34 +52,45 @@ _CHECKS: Final[tuple[tuple[str, tuple[str, ...], str, Check], ...]] = (
     ("ORD016", ("savez(", "savez_compressed("), "", axes.nameless_joint_data),
     ("ORD019", ("checkpoints", "nn"), r"[\"'/](?:checkpoints|nn)[\"'/]", entry_points.sidecar),
 )
+_Wanted = tuple[Rule, tuple[str, ...], re.Pattern[str], Check, bool]
 OPT_IN: Final = "opt-in pattern"
 
 
-def order_findings(program: Program, knowledge: Knowledge, configuration: Configuration) -> list[Finding]:
+def order_findings(
+    program: Program, knowledge: Knowledge, configuration: Configuration, share: Spread = one_by_one
+) -> list[Finding]:
     """Return the findings of the wanted ORD rules in every module that is no test.
 
     A rule that is not on by default, and a hit that is only possible, has to be asked for by ``select`` or
-    ``extend-select``.
+    ``extend-select``. ``share`` does the parts of a large program.
     """
     wanted = [
         (rule, words, re.compile(pattern), check, configuration.asks_for(rule.code, rule.name))
         for code, words, pattern, check in _CHECKS
         if (rule := knowledge.rules.get(code)) is not None and _is_wanted(rule, configuration)
     ]
+    if not wanted:
+        return []
+
+    def look(modules: list[Module]) -> list[Finding]:
+        return [finding for module in modules for finding in _in_module(module, program, wanted)]
+
+    modules = [module for module in program.productive if not module.name.endswith("_test")]
+    return [finding for part in share(portions(modules), look) for finding in part]
+
+
+def _in_module(module: Module, program: Program, wanted: list[_Wanted]) -> list[Finding]:
     findings: list[Finding] = []
-    for module in program.productive if wanted else ():
-        if module.name.endswith("_test"):
+    source = module.source
+    file: SourceFile | None = None
+    done: set[Check] = set()
+    for rule, words, pattern, check, asked in wanted:
+        if check in done or not source.near(words, pattern):
             continue
-        source = module.source
-        file: SourceFile | None = None
-        done: set[Check] = set()
-        for rule, words, pattern, check, asked in wanted:
-            if check in done or not source.near(words, pattern):
-                continue
-            done.add(check)
-            file = file or SourceFile(module)
-            hits = (hit for hit in check(file, program) if asked or hit.confidence is not Confidence.POSSIBLE)
-            findings.extend(_finding(rule, module, hit) for hit in hits)
+        done.add(check)
+        file = file or SourceFile(module)
+        hits = (hit for hit in check(file, program) if asked or hit.confidence is not Confidence.POSSIBLE)
+        findings.extend(_finding(rule, module, hit) for hit in hits)
     return findings
 
 
