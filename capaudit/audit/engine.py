@@ -29,7 +29,7 @@ from capaudit.audit.warmup import capturing_functions, entry_is_warm
 from capaudit.cache import ending
 from capaudit.knowledge import Knowledge, load
 from capaudit.model import Boundary, EvidenceSummary, Finding, OwnershipClass, Place, Result, Statistics
-from capaudit.program import FunctionInfo, Program, build_program
+from capaudit.program import FunctionInfo, Program, Unparsable, build_program
 from capaudit.program.index import BrokenFileError, Deferred
 from capaudit.program.workers import processors
 
@@ -276,17 +276,15 @@ def _warmed(host: Context) -> list[FunctionInfo]:
 
 
 def _unparsable(program: Program, knowledge: Knowledge) -> list[Finding]:
+    ending = "the rest of the program was audited without it"
+    return [broken_file(broken, knowledge, ending) for broken in program.unparsable]
+
+
+def broken_file(broken: Unparsable, knowledge: Knowledge, ending: str) -> Finding:
+    """The finding about a file that cannot be parsed, which says in the end what that means for the rest."""
     rule = knowledge.rules["CAP905"]
-    return [
-        meta_finding(
-            "CAP905",
-            rule.name,
-            Place(broken.file, broken.line, broken.column, broken.line, broken.column),
-            f"the file {broken.cause}; the rest of the program was audited without it",
-            rule.remedy,
-        )
-        for broken in program.unparsable
-    ]
+    place = Place(broken.file, broken.line, broken.column, broken.line, broken.column)
+    return meta_finding("CAP905", rule.name, place, f"the file {broken.cause}; {ending}", rule.remedy)
 
 
 def _result(

@@ -8,8 +8,9 @@ result move with their lines.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,44 +27,88 @@ _MOST_CHANGED = 20
 """Changed files beyond which a comparison costs more than it is likely to save."""
 
 
+Record = tuple[list[tuple[str, str, str, bytes, bool]], tuple[dict[Any, None], ...], Any]
+"""Per file path, shown path, module name, digest and whether it was parsed; the questions; the result."""
+
+
+class Kept:
+    """The last few records of one process, each with the texts that it is about."""
+
+    def __init__(self, most: int = 4) -> None:
+        self._most = most
+        self._records: list[tuple[str, Record, dict[str, bytes]]] = []
+
+    def add(self, key: str, record: Record, texts: dict[str, bytes]) -> None:
+        self._records = [(key, record, texts), *self._records][: self._most]
+
+    def all(self, key: str) -> list[tuple[Record, dict[str, bytes]]]:
+        """Return the records of a key, newest first."""
+        return [(record, texts) for known, record, texts in self._records if known == key]
+
+
 class Memory:
     """The record of one audit's options: what an audit with the same options found, and what it had looked at."""
 
-    def __init__(self, options: AuditOptions, roots: tuple[Path, ...]) -> None:
+    def __init__(self, options: AuditOptions, roots: tuple[Path, ...], kept: Kept | None = None) -> None:
         self.options = options
         self.roots = roots
+        self.kept = kept
         self.key = store.content_key(_settings(options, roots)) if _is_eligible(options) else ""
 
     def recall(self) -> Result | None:
         """Return the result that a new audit would come to, ``None`` where that is not certain."""
-        started = time.perf_counter()
-        record: Any = store.read(KIND, self.key) if self.key else None
-        if record is None:
+        if not self.key:
             return None
-        files, questions, plain = record
+        started = time.perf_counter()
+        records = self._records()
+        if not records:
+            return None
         try:
-            there = {str(file): (shown, name) for file, shown, name in self._listing()}
+            listing = [(str(file), shown, name) for file, shown, name in self._listing()]
         except (InputError, OSError):
             return None  # a full run says what is wrong
-        if list(there.items()) != [(file, (shown, name)) for file, shown, name, _, _ in files]:
+        contents = {file: self._content(file) for file, _, _ in listing}
+        there = {file: data for file, data in contents.items() if data is not None}
+        if len(there) < len(contents):
+            return None
+        for record, texts in records:
+            result = self._answer(record, texts, listing, there)
+            if result is not None:
+                return replace(result, statistics=replace(result.statistics, seconds=time.perf_counter() - started))
+        return None
+
+    def _records(self) -> list[tuple[Record, Callable[[], Any]]]:
+        """Return what is known under the key, each with a function that returns its texts."""
+        known = self.kept.all(self.key) if self.kept is not None else []
+        if known:
+            return [(record, partial(dict, texts)) for record, texts in known]
+        stored: Any = store.read(KIND, self.key)
+        if stored is None:
+            return []
+        if self.kept is not None and isinstance(texts := store.read(TEXTS, self.key), dict):
+            self.kept.add(self.key, stored, texts)
+        return [(stored, partial(store.read, TEXTS, self.key))]
+
+    def _answer(
+        self, record: Record, texts: Callable[[], Any], listing: list[tuple[str, str, str]], there: dict[str, bytes]
+    ) -> Result | None:
+        files, questions, plain = record
+        if listing != [(file, shown, name) for file, shown, name, _, _ in files]:
             return None
         changed: dict[str, tuple[str, bytes, bytes, bool]] = {}
         for file, shown, _, digest, parsed in files:
-            data = self._content(file)
-            if data is None:
-                return None
-            if stamps.digest(data) != digest:
-                changed[file] = shown, digest, data, parsed
+            if stamps.digest(there[file]) != digest:
+                changed[file] = shown, digest, there[file], parsed
                 if len(changed) > _MOST_CHANGED:
                     return None
-        moves = self._moves(changed, Questions(*questions)) if changed else {}
+        moves = self._moves(changed, texts(), Questions(*questions)) if changed else {}
         if moves is None:
             return None
         try:
             result: Result = Restored(moves, with_fixes=self.options.collect_fixes).value(plain)
         except MovedError:
             return None
-        return replace(result, statistics=replace(result.statistics, seconds=time.perf_counter() - started))
+        return result
 
     def keep(self, result: Result, program: Program, deferred: Deferred) -> None:
         """Remember the result of a full audit."""
@@ -76,9 +121,12 @@ class Memory:
                 return  # it could not be read, or appeared meanwhile
             texts[str(file)] = data = deferred.sources[file]
             files.append((str(file), shown, name, stamps.digest(data), read.get(shown, True)))
-        questions = tuple(getattr(deferred.questions, field.name) for field in fields(Questions))
+        questions = tuple(dict(getattr(deferred.questions, field.name)) for field in fields(Questions))
+        record: Record = files, questions, flat(result)
+        if self.kept is not None:
+            self.kept.add(self.key, record, texts)
         store.write(TEXTS, self.key, texts)
-        store.write(KIND, self.key, (files, questions, flat(result)))
+        store.write(KIND, self.key, record)
 
     def _listing(self) -> Any:
         configuration, folder = self.options.configuration, self.options.working_directory
@@ -95,9 +143,8 @@ class Memory:
             return None
 
     def _moves(
-        self, changed: Mapping[str, tuple[str, bytes, bytes, bool]], questions: Questions
+        self, changed: Mapping[str, tuple[str, bytes, bytes, bool]], texts: Any, questions: Questions
     ) -> dict[str, Move] | None:
-        texts: Any = store.read(TEXTS, self.key)
         if texts is None:
             return None
         moves: dict[str, Move] = {}

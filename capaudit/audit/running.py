@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from capaudit.audit.options import AuditOptions, program_roots
-from capaudit.audit.reuse import Memory
+from capaudit.audit.reuse import Kept, Memory
 from capaudit.model import Boundary, Result
 
 
-def audit(options: AuditOptions) -> Result:
-    """Audit the program under ``options.paths`` from its boundaries; see ``engine.audit``."""
-    memory = Memory(options, program_roots(options))
+def audit(options: AuditOptions, kept: Kept | None = None) -> Result:
+    """Audit the program under ``options.paths`` from its boundaries; see ``engine.audit``.
+
+    ``kept`` holds results of earlier audits in this process.
+    """
+    memory = Memory(options, program_roots(options), kept)
     remembered = memory.recall()
     if remembered is not None:
         return remembered

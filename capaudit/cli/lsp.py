@@ -16,6 +16,7 @@ from capaudit.cli.options import prepare, with_selection
 from capaudit.model import InputError
 
 if TYPE_CHECKING:
+    from capaudit.audit.editing import Session
     from capaudit.model import Result
 
 
@@ -35,8 +36,10 @@ def lsp(stdio: bool, config: str | None) -> int:
         ) from error
     file = os.path.abspath(config) if config is not None else None
 
+    sessions: dict[Path, Session] = {}
+
     def audit_folder(folder: Path, unsaved: Mapping[Path, bytes]) -> Result:
-        from capaudit.audit import audit
+        from capaudit.audit.editing import Session
         from capaudit.audit.evidence_files import load_evidence
         from capaudit.audit.gate import Gate, find_baseline, judge
 
@@ -47,10 +50,10 @@ def lsp(stdio: bool, config: str | None) -> int:
         options = prepare((), (), None, file, False)
         configuration = with_selection(options.configuration, (), (), ())
         evidence = load_evidence((), configuration, options.working_directory)
-        options = replace(
-            options, configuration=configuration, unsaved=unsaved, evidence=evidence, collect_fixes=True, jobs=1
-        )
-        return judge(audit(options), options, Gate(find_baseline(None, configuration, options.working_directory)))
+        # One process: this one has threads, which a fork would lose.
+        options = replace(options, configuration=configuration, unsaved=unsaved, evidence=evidence, jobs=1)
+        result = sessions.setdefault(folder, Session()).audit(replace(options, collect_fixes=True))
+        return judge(result, options, Gate(find_baseline(None, configuration, options.working_directory)))
 
     server = build(audit_folder)
     # The protocol owns the real stdout, and closes it in the end; whatever else prints goes to stderr.

@@ -8,6 +8,7 @@ ends the server.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -123,7 +124,10 @@ class Server(LanguageServer):
                     folder.marks = marks(result, folder.path, partial(_text, unsaved=unsaved), self.encoding)
                     self.publish(folder)
                 if not folder.stale:
-                    return
+                    # What the audit leaves behind is taken apart now, while nobody waits for an answer.
+                    await loop.run_in_executor(self.worker, gc.collect)
+                    if not folder.stale:
+                        return
         finally:
             folder.running = False
 
