@@ -205,6 +205,7 @@ class Context:
             "finals",
             "refuses-capture",
             "rebound",
+            "first-writes",
             "host-reads",
         ):
             self.items.pop(key, None)

@@ -294,10 +294,15 @@ def _bool_operation(frame: Frame, node: ast.BoolOp) -> Value:
     return result
 
 
+_HELD = ("frozen", "clock", "rng")
+
+
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         value = evaluate(frame, node.operand)
-        guards.truth(frame, value, node.operand, node, "'not' asks whether it is true")
+        # Turning frozen host state over chooses nothing yet: the result carries the taint to where something does.
+        asked = tuple(a for a in value if not (isinstance(a, Host) and a.taint and a.taint[0] in _HELD))
+        guards.truth(frame, asked, node.operand, node, "'not' asks whether it is true")
         known = guards.constant_truth(value)
         if known is not None:
             return const(not known)

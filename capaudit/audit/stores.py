@@ -8,6 +8,7 @@ carried and rebound is a stale carrier.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from capaudit.audit import once
@@ -172,6 +173,7 @@ def _note_varying(
         if value == (NONE,):
             cell.constants[None] = None
         return
+    _note_host_away(frame, cell, node)
     frame.host_writes.append((cell, (frame.module, node)))
     note_final(frame, cell, value)
     varying = augmented or _reads_itself(node, name) or (source is not None and _reads_itself(source, name))
@@ -201,10 +203,36 @@ def note_final(frame: Frame, cell: Cell, value: Value) -> None:
         frame.context.items.setdefault("final-cells", {})[key] = cell
 
 
-def is_restored(cell: Cell, root: Context) -> bool:
-    """Whether every tick leaves a flag as it found it: the same constant at construction and at each end."""
+def is_restored(cell: Cell, root: Context, contexts: Iterable[Context]) -> bool:
+    """Whether every tick leaves a host value as it found it.
+
+    Either it is the same constant at construction and at each end, or every function that changes it
+    gives it back what it kept.
+    """
     final = root.items.get("finals", {}).get(cell)
-    return bool(final) and len(final) == 1 and isinstance(final[0], Const) and cell.first == final
+    if final and len(final) == 1 and isinstance(final[0], Const) and cell.first == final:
+        return True
+    changing = [context for context in contexts if cell in context.items.get("rebound", ())]
+    return bool(changing) and all(keeps(context, cell) for context in changing)
+
+
+def _note_host_away(frame: Frame, cell: Cell, node: ast.AST) -> None:
+    """Note whether a host value is set aside here, or gets back what a local kept of it."""
+    from capaudit.audit import expressions
+
+    target, source = getattr(node, "target", None), getattr(node, "source", None)
+    first = frame.context.items.setdefault("first-writes", {}).setdefault(cell, getattr(node, "lineno", 0))
+    origin = frame.stories.get(source.id) if isinstance(source, ast.Name) else None
+    back = (
+        isinstance(target, ast.Attribute)
+        and isinstance(origin, ast.Attribute)
+        and origin.lineno < first
+        and (key := expressions.dotted_key(origin)) is not None
+        and key == expressions.dotted_key(target)
+    )
+    if frame.env is not None:
+        frame.env[_away_key(cell)] = const(not back)
+        frame.context.items.setdefault("rebound", {}).setdefault(cell, {})
 
 
 def _reads_itself(node: ast.AST, name: str) -> bool:

@@ -70,7 +70,7 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
     for context in parents:
         result.functions.add(context.function.owner if context.function else context.module.name)
         for record in context.records.values():
-            if record.cell is None or not (record.cell in restarted or is_restored(record.cell, root)):
+            if record.cell is None or not (record.cell in restarted or is_restored(record.cell, root, parents)):
                 _keep(best, record, context)
         for node, (resolved, text) in context.calls.items():
             key = (context.module.file, *_span(node))
@@ -83,6 +83,8 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
         _keep(best, record, _holder(parents, record, root))
     for rebind in [*_stale(root, parents), *late]:
         record = _rebind_record(rebind, root)
+        if not rebind.grows:  # what is bound in every tick is not made on first use alone
+            best.pop((rebind.module.file, *_span(rebind.node), "CAP301"), None)
         _keep(best, record, _holder(parents, record, root))
     for record, context in best.values():
         path = call_path(entry, context, parents)
