@@ -92,6 +92,8 @@ def owns_buffers(machine: Machine, value: Value, depth: int = 2, *, fresh: bool 
         return False
     for atom in value:
         if isinstance(atom, (Box, Instance)):
+            if fresh and atom.site is not None and not atom.tick:
+                continue  # set-up made it
             if any(
                 owns_buffers(machine, cell.value, depth - 1, fresh=fresh)
                 for cell in list(machine.owner_cells(atom).values())
@@ -140,7 +142,7 @@ def write_cell(
         return
     place = node or ast.Pass()
     _note_dropped_graph(frame, cell, before, value, place)
-    lazy = _note_lazy(frame, cell, value, place, name)
+    lazy = _note_lazy(frame, cell, value, place, name, swap)
     _note_varying(frame, cell, value, place, name, augmented, source)
     if not lazy:
         _note_rebind(frame, cell, value, place, swap)
@@ -360,7 +362,7 @@ def times(frame: Frame) -> int | None:
     return product
 
 
-def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str) -> bool:
+def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str, swap: bool = False) -> bool:
     """Storage that is created on first use would be created while capturing, unless a warm-up came first.
 
     Returns whether this is a guarded first binding, which no later tick repeats.
@@ -372,6 +374,8 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str)
         return False
     if None in cell.constants:
         return True  # emptied again in every tick: a per-tick memo, not lasting storage
+    if swap:
+        return True  # names exchanged once
     if not makes_buffers(frame.machine, value) or is_warm(frame, cell):
         return True
     frame.reject(
