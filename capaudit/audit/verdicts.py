@@ -83,7 +83,7 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
         _keep(best, record, _holder(parents, record, root))
     for rebind in [*_stale(root, parents), *late]:
         record = _rebind_record(rebind, root)
-        if not rebind.grows:  # what is bound in every tick is not made on first use alone
+        if rebind.definite and not rebind.grows:  # what is made from itself in every tick is not made on first use
             best.pop((rebind.module.file, *_span(rebind.node), "CAP301"), None)
         _keep(best, record, _holder(parents, record, root))
     for record, context in best.values():
