@@ -379,6 +379,14 @@ def object_attribute(frame: Frame, atom: Object, name: str, node: ast.expr) -> V
     if operation is not None and operation.kind == "attribute" and operation.hazard is not None:
         frame.reject(node, operation.hazard, path, f"{name}: {operation.why}", remedy=operation.remedy, subject=node)
         return host("any")
+    if operation is not None and operation.kind == "attribute" and not name.startswith("_"):
+        match operation.result.kind:
+            case "host":
+                return host(next(iter(operation.result.flags), "any"))
+            case "object":
+                return (library_object(operation.result.name),)
+            case "warp":
+                return (warp_array("cuda", "other"),)
     if operation is not None and operation.result.kind in ("tensor", "like", "factory") and not operation.params:
         return (tensor("cuda", sure=False, storage="other"),)
     if atom.path.startswith("torch.nn.") and name in (

@@ -260,11 +260,9 @@ def _has(frame: Frame, atom: Atom, name: str) -> bool | None:
         if cell is not None and cell.value and cell.written_by:
             return True
         return None
-    if isinstance(atom, Tensor):
-        return None
-    if atom is NONE:
-        return False
-    return None
+    if isinstance(atom, Object) and f"{atom.path}.{name}" in frame.machine.knowledge.operations:
+        return True
+    return False if atom is NONE else None
 
 
 # -- sizes, iteration -----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,8 @@ def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
             return _hasattr_test(frame, node)
         case _:
             value = frame.evaluate(node)
+            if _asks_for_cpu(node) and _is_open_flag(value):
+                return Outcome(None, {}, "the boundary runs on CUDA")
             truth(frame, value, node, node, how)
             return _split(_key(node), value, frame)
 
@@ -408,6 +411,21 @@ def _device_comparison(node: ast.Compare) -> bool | None:
             if constant.value == "cuda" and _device_text(text_side).endswith("type"):
                 return isinstance(operator, ast.Eq)
     return None
+
+
+_CPU_MODE = re.compile(r"_*(?:(?:use|using|is|force|run|runs|run_on)_(?:\w+_)?cpu|cpu(?:_only|_mode)?)")
+
+
+def _asks_for_cpu(node: ast.expr) -> bool:
+    """Whether a bare flag, ``self.use_cpu`` or ``cpu_only``, chooses a configuration without the device."""
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return _CPU_MODE.fullmatch(name) is not None
+
+
+def _is_open_flag(value: Value) -> bool:
+    return constant_truth(value) is None and any(
+        isinstance(a, (Const, Host)) and a is not NONE and a.type_name in ("bool", "any") for a in value
+    )
 
 
 def _device_text(node: ast.expr) -> str:

@@ -7,6 +7,7 @@ functions that may do that are evaluated once more as code that runs after captu
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 
@@ -16,7 +17,7 @@ from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import Box, Instance, instance
 from capaudit.audit.verdicts import reachable
-from capaudit.program import ClassInfo, FunctionInfo, Module
+from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 from capaudit.program.locating import functions_at
 from capaudit.program.symbols import dotted_text
 from capaudit.program.text import Text
@@ -87,6 +88,8 @@ def late_rebinds(machine: Machine, root: Context, entry: Entry) -> list[Rebind]:
             if context is None:
                 continue
             for rebind in context.rebinds:
+                if rebind.cell.owner is not receiver and _only_fills_new(machine, function, rebind.cell.owner):
+                    continue
                 key = (rebind.cell, rebind.module.name, getattr(rebind.node, "lineno", 0))
                 if rebind.cell in carriers and key not in seen:
                     seen.add(key)
@@ -112,6 +115,11 @@ def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
                 seen[caller] = None
                 queue.append(caller)
     return False
+
+
+def is_part_of_setup(machine: Machine, function: FunctionInfo) -> bool:
+    """Whether the text of the program shows set-up code alone to call a private method."""
+    return function.name.startswith("_") and _only_called_by_setup(machine, function, 3)
 
 
 def _only_called_by_setup(machine: Machine, function: FunctionInfo, depth: int) -> bool:
@@ -140,6 +148,41 @@ _OWN = ("self.", "super().")
 
 def _related(machine: Machine, one: ClassInfo, other: ClassInfo) -> bool:
     return other in machine.names.mro(one) or one in machine.names.mro(other)
+
+
+def _only_fills_new(machine: Machine, function: FunctionInfo, owner: object) -> bool:
+    """Whether every caller of a private helper hands it an object of that class that the caller has just made."""
+    if not isinstance(owner, Instance) or not function.name.startswith("_"):
+        return False
+    key = ("fills-new", function, owner.cls)
+    known: bool | None = machine.memo.get(key)
+    if known is None:
+        calls_of = machine.program.calls_to(function.name)
+        known = machine.memo[key] = bool(calls_of) and all(
+            # An override hands on what it is given: its own callers are among these.
+            caller is not None
+            and (caller.name == function.name or _passes_new(machine, module, call, caller, owner.cls))
+            for module, call, caller in calls_of
+        )
+    return known
+
+
+def _passes_new(machine: Machine, module: Module, call: ast.Call, caller: FunctionInfo, cls: ClassInfo) -> bool:
+    passed = {a.id for a in (*call.args, *(k.value for k in call.keywords)) if isinstance(a, ast.Name)}
+    bound = [
+        (target.id, node.value)
+        for node in walk(caller.node)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id in passed
+    ]
+    made = {name for name, value in bound if isinstance(value, ast.Call) and _makes(machine, module, value, cls)}
+    return any(all(name != other or _makes(machine, module, value, cls) for other, value in bound) for name in made)
+
+
+def _makes(machine: Machine, module: Module, node: ast.expr, cls: ClassInfo) -> bool:
+    symbol = machine.names.expression(module, node.func) if isinstance(node, ast.Call) else None
+    return isinstance(symbol, ClassInfo) and _related(machine, symbol, cls)
 
 
 ENTRY = "[]"

@@ -325,6 +325,8 @@ def _armed_again(frame: Frame, guard: Guard) -> bool:
 
 
 def _rearmed_by_method(machine: Machine, cls: ClassInfo, guard: Guard) -> bool:
+    from capaudit.audit import late
+
     key = ("once-rearmed", cls, guard.name, guard.kind, guard.armed)
     known: bool | None = machine.memo.get(key)
     if known is None:
@@ -332,7 +334,7 @@ def _rearmed_by_method(machine: Machine, cls: ClassInfo, guard: Guard) -> bool:
             method: None
             for owner in (*machine.names.mro(cls), *machine.names.subclasses(cls))
             for method in machine.names.stores_of(owner).get(guard.name, ())
-            if method.name not in _SETUP
+            if method.name not in _SETUP and not late.is_part_of_setup(machine, method)
         }
         known = any(_arms(node, guard) for method in methods for node in walk(method.node))
         machine.memo[key] = known

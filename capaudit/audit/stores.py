@@ -176,6 +176,9 @@ def _note_varying(
             cell.constants[None] = None
         return
     _note_host_away(frame, cell, node)
+    if once.ONCE in frame.mode and once.GROWTH not in frame.mode:
+        note_final(frame, cell, value)
+        return  # settled on first use, so every later tick finds the same
     frame.host_writes.append((cell, (frame.module, node)))
     note_final(frame, cell, value)
     varying = augmented or _reads_itself(node, name) or (source is not None and _reads_itself(source, name))
@@ -374,8 +377,8 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str,
         return False
     if None in cell.constants:
         return True  # emptied again in every tick: a per-tick memo, not lasting storage
-    if swap:
-        return True  # names exchanged once
+    if swap or frame.flag(once.REFUSED):
+        return True  # names exchanged once; or what raises in a capture before it gets here
     if not makes_buffers(frame.machine, value) or is_warm(frame, cell):
         return True
     frame.reject(
@@ -384,7 +387,7 @@ def _note_lazy(frame: Frame, cell: Cell, value: Value, node: ast.AST, name: str,
         "lazy-storage",
         f"{cell.label} is created on first use; inside a capture it lands in the graph's own memory and every "
         "replay creates it again",
-        confidence=Confidence.POSSIBLE if cell.written_by or frame.flag(once.REFUSED) else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if cell.written_by else Confidence.LIKELY,
         remedy="Create the buffer at construction, or run the captured path once before capturing.",
     )
     return True
