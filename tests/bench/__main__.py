@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..ecosystem.fetch import cache_folder, missing
-from ..ecosystem.packages import PACKAGES
+from ..ecosystem.packages import PACKAGES, Package
 from . import commands
 from .commands import Corpus
 from .plot import svg
@@ -37,6 +37,9 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=600.0, help="seconds of wall time after which a run is cut off")
     parser.add_argument("--tools", type=Path, help="virtual environment with mypy, flake8, semgrep, torchfix, fixit")
     parser.add_argument("--peers-on", default="mjlab", help="corpus that the other programs read as well")
+    parser.add_argument(
+        "--workers-on", nargs="*", default=["rsl-rl", "skrl", "torch"], help="corpora for --jobs 1, 2, 8"
+    )
     parser.add_argument("--extra", action="append", default=[], metavar="NAME=FOLDER", help="one more corpus")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only these corpora")
     parser.add_argument("--output", type=Path, default=HERE, help="folder for results.json and cost.svg")
@@ -44,14 +47,25 @@ def main() -> None:
     corpora = [c for c in _corpora(arguments.extra) if not arguments.only or c.name in arguments.only]
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for corpus in corpora:
+        for corpus, what, cost in _all(corpora, Path(folder), arguments):
             lines, files = corpus.lines, len(corpus.files)
-            for what, cost in _figures(corpus, Path(folder), arguments):
-                rows.append({"corpus": corpus.name, "lines": lines, "files": files, "what": what, **asdict(cost)})
-                print(f"{corpus.name:12} {what:24} {_shown(cost)}", flush=True)
-                _save(rows, arguments.output)  # a run of hours that is stopped has still measured something
+            rows.append({"corpus": corpus.name, "lines": lines, "files": files, "what": what, **asdict(cost)})
+            print(f"{corpus.name:12} {what:32} {_shown(cost)}", flush=True)
+            _save(rows, arguments.output)  # a run of hours that is stopped has still measured something
     print()
     print(table(rows))
+
+
+def _all(corpora: list[Corpus], folder: Path, arguments: argparse.Namespace) -> Iterator[tuple[Corpus, str, Cost]]:
+    for corpus in corpora:
+        for what, cost in _figures(corpus, folder, arguments):
+            yield corpus, what, cost
+        for what, cost in _workers(corpus, folder, arguments):
+            yield corpus, what, cost
+    for corpus in corpora:
+        if arguments.tools is not None and corpus.name == arguments.peers_on:
+            for name, peer in commands.peers(arguments.tools, folder).items():
+                yield corpus, name, measure(peer(corpus), corpus.base, {}, arguments.runs, arguments.limit)
 
 
 def _save(rows: list[dict[str, object]], folder: Path) -> None:
@@ -88,15 +102,37 @@ def _figures(corpus: Corpus, folder: Path, arguments: argparse.Namespace) -> Ite
     yield "check, empty cache", cold
     if cold.ended:
         yield "check, nothing changed", cost(command)
-        yield "check, one changed file", cost(*_changed(corpus, folder))
-    if arguments.tools is not None and corpus.name == arguments.peers_on:
-        for name, peer in commands.peers(arguments.tools, folder).items():
-            yield name, cost(peer(corpus))
+        yield "check, another comment", cost(*_changed(corpus, folder, "# {}"))
+        if corpus.name == arguments.peers_on:
+            yield "check, another function", cost(*_changed(corpus, folder, "def added_{}(): return 1"))
 
 
-def _changed(corpus: Corpus, folder: Path) -> tuple[list[str], Callable[[], None]]:
-    """A check of a copy, one file of which gets another comment before each run."""
-    copy = folder / f"copy-{corpus.name}"
+def _workers(corpus: Corpus, folder: Path, arguments: argparse.Namespace) -> Iterator[tuple[str, Cost]]:
+    """One check of several boundaries with 1, 2 and 8 processes, whose outputs have to be the same."""
+    entries = tuple(dict.fromkeys(entry for package in PACKAGES for entry in _entries(package, corpus)))
+    if corpus.name not in arguments.workers_on or len(entries) == 1:
+        return
+    several = Corpus(corpus.name, corpus.base, corpus.roots, entries)
+    said: set[bytes] = set()
+    for jobs in (1, 2, 8):
+        with open(folder / "out", "w+b") as output:
+            command = commands.check(several, "--output", "json", "--no-cache", "--jobs", str(jobs))
+            environment = {"PYTHONPATH": str(ROOT)}
+            cost = measure(command, corpus.base, environment, 1, arguments.limit, output=output.fileno())
+            output.seek(0)
+            said.add(output.read())
+        yield f"check, {len(entries) or 'found'} boundaries, --jobs {jobs}", cost
+        if len(said) > 1:
+            raise RuntimeError(f"{corpus.name}: the output with --jobs {jobs} is another one")
+
+
+def _entries(package: Package, corpus: Corpus) -> list[str]:
+    return [entry for run in package.entries.values() for entry in run] if package.name == corpus.name else []
+
+
+def _changed(corpus: Corpus, folder: Path, line: str) -> tuple[list[str], Callable[[], None]]:
+    """A check of a copy, one file of which gets another last line before each run; the first run is not counted."""
+    copy = folder / f"copy-{corpus.name}-{len(line)}"
     roots = []
     for root in corpus.roots:
         shutil.copytree(root, copy / root.name)
@@ -105,9 +141,13 @@ def _changed(corpus: Corpus, folder: Path) -> tuple[list[str], Callable[[], None
     file = max(copied.files, key=lambda file: (file.stat().st_size < 20_000, file.stat().st_size))
 
     def edit() -> None:
-        file.write_text(f"{file.read_text(encoding='utf-8')}\n# {time.time_ns()}\n", encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        file.write_text(f"{text}\n{line.format(time.time_ns())}\n", encoding="utf-8")
 
-    return commands.check(copied, "--output", "json"), edit
+    command = commands.check(copied, "--output", "json")
+    environment = {"PYTHONPATH": str(ROOT), "CAPAUDIT_CACHE_DIR": str(folder / f"cache-{corpus.name}")}
+    measure(command, corpus.base, environment, 1, 3600)
+    return command, edit
 
 
 def _shown(cost: Cost) -> str:

@@ -6,6 +6,7 @@ import os
 import resource
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """``cpu`` and ``wall`` in seconds (medians of ``runs``); ``ended`` is false for a run that was cut off."""
+    """``cpu`` and ``wall`` in seconds (medians of ``runs``), ``memory`` the most MiB of one process.
+
+    ``ended`` is false for a run that was cut off; ``load`` is the machine's load average as the runs began.
+    """
 
     cpu: float
     wall: float
     runs: int
     ended: bool = True
+    memory: float = 0.0
+    load: float = 0.0
 
 
 def measure(
@@ -29,6 +35,7 @@ def measure(
     runs: int,
     limit: float,
     before: Callable[[], None] = lambda: None,
+    output: int = subprocess.DEVNULL,
 ) -> Cost:
     """Run a command ``runs`` times, each after ``before()``; one that takes longer than ``limit`` seconds is cut off.
 
@@ -36,25 +43,37 @@ def measure(
     """
     cpu: list[float] = []
     wall: list[float] = []
+    memory = 0
+    load = os.getloadavg()[0]
     for _ in range(runs):
         before()
-        spent, started = _children(), time.perf_counter()
-        process = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        try:
-            _, errors = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            return Cost(limit, limit, 1, ended=False)
-        wall.append(time.perf_counter() - started)
-        cpu.append(_children() - spent)
-        if process.returncode not in (0, 1):
-            raise RuntimeError(f"{command[0]} ended with {process.returncode}: {errors.decode()[-300:]}")
-    return Cost(statistics.median(cpu), statistics.median(wall), runs)
+        started = time.perf_counter()
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                command, cwd=folder, env={**os.environ, **environment}, stdout=output, stderr=errors
+            )
+            ended = _wait(process.pid, started + limit)
+            if ended is None:
+                process.kill()
+                process.wait()
+                return Cost(limit, limit, 1, ended=False, load=load)
+            status, used = ended
+            wall.append(time.perf_counter() - started)
+            cpu.append(used.ru_utime + used.ru_stime)
+            memory = max(memory, used.ru_maxrss)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode not in (0, 1):
+                errors.seek(0)
+                raise RuntimeError(f"{command[0]} ended with {process.returncode}: {errors.read().decode()[-300:]}")
+    return Cost(statistics.median(cpu), statistics.median(wall), runs, memory=memory / 1024, load=load)
 
 
-def _children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _wait(process: int, until: float) -> tuple[int, resource.struct_rusage] | None:
+    """Wait for a process; what it and its children used, as only the one that reaps it is told."""
+    while True:
+        reaped, status, used = os.wait4(process, os.WNOHANG)
+        if reaped:
+            return status, used
+        if time.perf_counter() > until:
+            return None
+        time.sleep(0.002)
