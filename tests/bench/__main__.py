@@ -41,11 +41,11 @@ def main() -> None:
         "--workers-on", nargs="*", default=["rsl-rl", "skrl", "torch"], help="corpora for --jobs 1, 2, 8"
     )
     parser.add_argument("--extra", action="append", default=[], metavar="NAME=FOLDER", help="one more corpus")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only these corpora")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only these; other figures stay")
     parser.add_argument("--output", type=Path, default=HERE, help="folder for results.json and cost.svg")
     arguments = parser.parse_args()
     corpora = [c for c in _corpora(arguments.extra) if not arguments.only or c.name in arguments.only]
-    rows: list[dict[str, object]] = []
+    rows = _others(arguments.output, {corpus.name for corpus in corpora}) if arguments.only else []
     with tempfile.TemporaryDirectory() as folder:
         for corpus, what, cost in _all(corpora, Path(folder), arguments):
             lines, files = corpus.lines, len(corpus.files)
@@ -68,8 +68,16 @@ def _all(corpora: list[Corpus], folder: Path, arguments: argparse.Namespace) -> 
                 yield corpus, name, measure(peer(corpus), corpus.base, {}, arguments.runs, arguments.limit)
 
 
+def _others(folder: Path, names: set[str]) -> list[dict[str, object]]:
+    """Figures of an earlier run about corpora that this one leaves alone."""
+    file = folder / "results.json"
+    earlier = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
+    return [row for row in earlier if row["corpus"] not in names]
+
+
 def _save(rows: list[dict[str, object]], folder: Path) -> None:
     result = {"date": time.strftime("%Y-%m-%d"), "processors": os.cpu_count(), "rows": rows}
+    rows = sorted(rows, key=lambda row: int(str(row["lines"])))
     (folder / "results.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (folder / "cost.svg").write_text(_plot(rows), encoding="utf-8")
 
