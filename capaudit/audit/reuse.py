@@ -121,6 +121,8 @@ class Memory:
                 return  # it could not be read, or appeared meanwhile
             texts[str(file)] = data = deferred.sources[file]
             files.append((str(file), shown, name, stamps.digest(data), read.get(shown, True)))
+        if len(files) < len(deferred.sources):
+            return  # a file has gone meanwhile
         questions = tuple(dict(getattr(deferred.questions, field.name)) for field in fields(Questions))
         record: Record = files, questions, flat(result)
         if self.kept is not None:

@@ -18,6 +18,11 @@ _Calls = dict[str, list[tuple[ast.Call, FunctionInfo | None]]]
 _LEAVES = frozenset([int, str, type(None), ast.Load, ast.Store])
 
 
+def renaming(name: str) -> re.Pattern[str]:
+    """Return a pattern that matches where a name may be imported under another one."""
+    return re.compile(rf"\b{re.escape(name)}\s+as\b")
+
+
 class CallIndex:
     """Calls by the last part of the callee, or of the first argument of ``partial(...)``."""
 
@@ -38,7 +43,7 @@ class CallIndex:
         modules = [module for module in self._mentioned.modules(name) if module.name in self._modules]
         if package:
             modules = sorted(modules, key=lambda m: m.name.partition(".")[0] != package)
-        renamed = re.compile(rf"\b{re.escape(name)}\s+as\b")
+        renamed = renaming(name)
         for module in modules:
             source = module.source
             plain = f"{name}(" in source or "partial(" in source

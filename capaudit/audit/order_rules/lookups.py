@@ -104,6 +104,7 @@ def _is_read(cls: ClassInfo, program: Program) -> bool:
         if f".{_OPTION}" not in module.source and f'"{_OPTION}"' not in module.source:
             continue
         speaks = any(name in module.source for name in names) or module is cls.module
+        module.source.questions.literals[module.file] = None
         for reader, receiver in _reads(module.tree):
             if receiver == "self":
                 if reader is not None and f"{module.name}.{reader}" in own:
