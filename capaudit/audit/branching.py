@@ -37,10 +37,11 @@ def run_if(frame: Frame, node: ast.If) -> None:
 
     held: list[Steered] = []
     outer, frame.held = frame.held, held
+    checking, frame.checking = frame.checking, not node.orelse and guards.always_raises(node.body)
     try:
         outcome = guards.test(frame, node.test, node)
     finally:
-        frame.held = outer
+        frame.held, frame.checking = outer, checking
     if frame.env is None:
         return
     before = frame.env
@@ -56,7 +57,7 @@ def run_if(frame: Frame, node: ast.If) -> None:
         frame.env = narrow(frame, before, branch)
         frame.holding.append((node.test, wanted))
         correlated.recall(frame)
-        modes = once.modes(frame, node.test, wanted, body)
+        modes = once.modes(frame, node.test, wanted, body) | once.alias(node.test, wanted)
         outside = frame.mode
         frame.mode = frame.mode | modes
         frame.run_block(body)

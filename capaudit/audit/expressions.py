@@ -317,7 +317,7 @@ def _binary(frame: Frame, node: ast.BinOp) -> Value:
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
-    from capaudit.audit import branching
+    from capaudit.audit import branching, once
 
     held: list[branching.Steered] = []
     outer, frame.held = frame.held, held
@@ -330,12 +330,14 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     before = frame.env
     work = frame.work
     result: Value = NOTHING
-    for branch, part in ((outcome.true, node.body), (outcome.false, node.orelse)):
+    outside = frame.mode
+    for branch, part, wanted in ((outcome.true, node.body, True), (outcome.false, node.orelse, False)):
         if branch is not None:
             frame.env = before
             frame.narrow(branch)
+            frame.mode = outside | once.alias(node.test, wanted)
             result = join(result, evaluate(frame, part))
-    frame.env = before
+    frame.env, frame.mode = before, outside
     if held and (frame.work > work or branching.is_choice(frame, result)):
         branching.report(frame, held, before)
     taint = outcome.taint

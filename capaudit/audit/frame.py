@@ -59,6 +59,7 @@ class Frame:
         self.env: Environment | None = {}
         self.mode: frozenset[Any] = context.mode
         self.failure = 0
+        self.checking = False  # the test at hand only decides whether to raise
         self.quiet = 0
         self.place: ast.stmt | None = None  # the simple statement at hand
         self.stories: dict[str, ast.expr] = {}
@@ -241,6 +242,8 @@ class Frame:
         if not self.recording:
             return
         why = self.story(subject) if subject is not None else ()
+        if doubt := once.doubt(self.mode, hazard):
+            confidence, message = Confidence.POSSIBLE, f"{message}; {doubt}"
         self.record(
             node,
             name,
@@ -559,7 +562,11 @@ def _run_with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
 
 
 def _run_assert(frame: Frame, node: ast.Assert) -> None:
-    outcome = guards.test(frame, node.test, node)
+    outer, frame.checking = frame.checking, True
+    try:
+        outcome = guards.test(frame, node.test, node)
+    finally:
+        frame.checking = outer
     if node.msg is not None:
         frame.failure += 1
         frame.evaluate(node.msg)

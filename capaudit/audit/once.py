@@ -29,7 +29,13 @@ GROWTH = "growth"
 REFUSED = "refused"
 """Beside ``ONCE``: an exception keeps the code at hand from running while a stream is capturing."""
 
-MODES = frozenset((ONCE, GROWTH, REFUSED))
+SETTLED = "settled"
+"""Beside ``ONCE``: the guarded code settles the guard on every way through it, so that the next tick passes it by."""
+ALIAS = "alias"
+"""Mode of code that runs only where two buffers share their storage, which whoever made them decides."""
+
+MODES = frozenset((ONCE, GROWTH, REFUSED, SETTLED, ALIAS))
+_FIRST_USE = frozenset(("CAP301", "CAP503"))
 
 _ABSENT, _FLAG, _SIZE, _FIXED = "absent", "flag", "size", "fixed size"
 _DEEPEST = 3
@@ -65,8 +71,12 @@ def modes(frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt]) -> f
         known = tuple(a for a in found if a and all(_settles(frame.machine, frame.function, body, g) for g in a))
         frame.machine.memo[key] = known
     for guards in known:
-        if not any(_armed_again(frame, guard) for guard in guards):
-            return frozenset((ONCE, GROWTH) if all(g.kind == _SIZE for g in guards) else (ONCE,))
+        if any(_armed_again(frame, guard) for guard in guards):
+            continue
+        if all(guard.kind == _SIZE for guard in guards):
+            return frozenset((ONCE, GROWTH))
+        settled = all(_always_settles(frame.machine, frame.function, body, guard) for guard in guards)
+        return frozenset((ONCE, SETTLED) if settled else (ONCE,))
     return frozenset()
 
 
@@ -80,6 +90,31 @@ def is_first_binding(frame: Frame, cell: Cell) -> bool:
     if ONCE not in frame.mode:
         return False
     return GROWTH not in frame.mode or REFUSED in frame.mode or not stores.owns_buffers(frame.machine, cell.first)
+
+
+def alias(test: ast.expr, wanted: bool) -> frozenset[str]:
+    """``ALIAS`` where ``test`` has the truth ``wanted`` for buffers at one address alone."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as operator], comparators=[right]):
+            same = isinstance(operator, ast.Eq) == wanted
+            return frozenset((ALIAS,)) if same and _is_address(left) and _is_address(right) else frozenset()
+        case _:
+            return frozenset()
+
+
+def _is_address(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr == "data_ptr"
+    return isinstance(node, ast.Attribute) and node.attr == "ptr"
+
+
+def doubt(mode: frozenset[Any], hazard: str) -> str:
+    """Why a hazard of the code at hand is only possible, or nothing. What is made on first use speaks of itself."""
+    if SETTLED in mode and hazard not in _FIRST_USE:
+        return "it stands behind a guard that lets it run once, so that an eager run before the capture settles it"
+    if ALIAS in mode:
+        return "it runs only where two buffers share their storage"
+    return ""
 
 
 def following(frame: Frame, node: ast.If) -> list[ast.stmt]:
@@ -247,6 +282,40 @@ def _settles(
             machine.memo[key] = _settles(machine, callee, below, guard, depth - 1)
         if machine.memo[key]:
             return True
+    return False
+
+
+def _always_settles(
+    machine: Machine, function: FunctionInfo, body: list[ast.stmt], guard: Guard, depth: int = _DEEPEST
+) -> bool:
+    """Whether every way through the guarded code that raises nothing binds the attribute."""
+    for statement in body:
+        match statement:
+            case ast.If():
+                branches = [
+                    _always_settles(machine, function, b, guard, depth) for b in (statement.body, statement.orelse)
+                ]
+                if all(branches):
+                    return True
+            case ast.With() | ast.Try():
+                if _always_settles(machine, function, statement.body, guard, depth):
+                    return True
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Return() | ast.For():
+                if isinstance(statement, ast.For) and guard.kind != _ABSENT:
+                    pass  # a loop may run no round
+                elif _settles(machine, function, (statement,), guard, 0) or (
+                    depth
+                    and any(
+                        isinstance(callee.node.body, list)
+                        and _always_settles(machine, callee, callee.node.body, guard, depth - 1)
+                        for call in walk(statement)
+                        if isinstance(call, ast.Call)
+                        for callee in _callees(machine, function, call)
+                    )
+                ):
+                    return True
+        if any(isinstance(inner, ast.Return) for inner in walk(statement)):
+            return False
     return False
 
 

@@ -295,3 +295,77 @@ class Env:
 """
     found = audit_text(tmp_path, program).findings
     assert [(finding.code, finding.confidence) for finding in found] == [("CAP503", "possible"), ("CAP503", "certain")]
+
+
+def test_what_a_guard_lets_run_once_is_possible_and_what_may_run_again_is_not(tmp_path: Path) -> None:
+    program = """
+import torch
+class Env:
+    def __init__(self, device: str):
+        self.x = torch.ones(4, device=device)
+        self.ready = False
+        self.fresh = False
+        self.told = False
+    def step(self):
+        if not self.ready:
+            self.measure()
+            self.ready = True
+        if not self.fresh:
+            self.measure_again()
+            self.fresh = True
+        self.watch()
+        return self.x
+    def measure(self):
+        self.scale = self.x.max().item()
+    def measure_again(self):
+        self.offset = self.x.min().item()
+        if self.offset > 0:
+            self.fresh = True
+    def invalidate(self):
+        self.fresh = False
+    def watch(self):
+        if not self.told:
+            if self.x.sum().item() > 9:
+                self.told = True
+"""
+    found = [f for f in audit_text(tmp_path, program).findings if f.code == "CAP101"]
+    told = {finding.place.line: finding.confidence for finding in found}
+    assert told == {19: "possible", 21: "certain", 28: "certain"}
+
+
+def test_an_allocation_for_buffers_that_share_their_storage_is_possible(tmp_path: Path) -> None:
+    program = """
+import torch
+class Env:
+    def __init__(self, device: str):
+        self.x = torch.ones(4, device=device)
+        self.y = torch.ones(4, device=device)
+    def step(self):
+        if self.x.data_ptr() == self.y.data_ptr():
+            self.x.sum().item()
+        if self.x.data_ptr() != self.y.data_ptr():
+            self.y.sum().item()
+        return self.x
+"""
+    found = [f for f in audit_text(tmp_path, program).findings if f.code == "CAP101"]
+    assert [(finding.place.line, finding.confidence) for finding in found] == [(9, "possible"), (11, "certain")]
+
+
+def test_a_data_dependent_size_that_is_only_checked_steers_nothing(tmp_path: Path) -> None:
+    program = """
+import torch
+class Env:
+    def __init__(self, device: str):
+        self.active = torch.zeros(4, dtype=torch.bool, device=device)
+        self.x = torch.ones(4, device=device)
+    def step(self):
+        rows = self.active.nonzero()
+        if rows.shape[0] > 4:
+            raise ValueError("too many")
+        assert rows.shape[0] < 5
+        if rows.shape[0] > 2:
+            self.x.mul_(0.5)
+        return self.x
+"""
+    found = [f for f in audit_text(tmp_path, program).findings if f.code == "CAP202"]
+    assert [finding.place.line for finding in found] == [12]
