@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import deque
 from dataclasses import dataclass, field
 
 from capaudit.audit.fixes.facts import Facts
@@ -24,9 +25,19 @@ class Tree:
         self.regular = not module.source.search(_ODD_BREAKS)
         self.parents: dict[ast.AST, ast.AST] = {}
         self.by_line: dict[int, list[ast.AST]] = {}
-        for node in ast.walk(module.tree):
-            for child in ast.iter_child_nodes(node):
-                self.parents[child] = node
+        queue: deque[ast.AST] = deque(
+            [module.tree]
+        )  # in the order of ``ast.walk``, which takes more than twice as long
+        while queue:
+            node = queue.popleft()
+            for value in node.__dict__.values():
+                if isinstance(value, ast.AST):
+                    self.parents[value] = node
+                    queue.append(value)
+                elif type(value) is list:
+                    children = [child for child in value if isinstance(child, ast.AST)]
+                    self.parents.update(dict.fromkeys(children, node))
+                    queue.extend(children)
             if hasattr(node, "lineno"):
                 self.by_line.setdefault(node.lineno, []).append(node)
 
