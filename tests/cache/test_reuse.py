@@ -135,6 +135,19 @@ def test_a_comment_that_the_audit_reads_is_noticed(
     assert len(audits) == 3
 
 
+def test_a_comment_within_what_is_reported_is_noticed(program: Path, run: Run, audits: list[object]) -> None:
+    file = program / "timers.py"
+    file.write_text(
+        "import torch\n\n\nclass Timers:\n    def __init__(self):\n        self.left = torch.ones(4, device='cuda')\n\n"
+        "    def tick(self, ids: torch.Tensor):\n        self.left[\n            ids  # which\n        ] = 0.0\n"
+    )
+    entry = ("--entry", "timers:Timers.tick", *WITH_FIXES[:3])
+    assert "# which" in str(report(run, *entry))
+    changed(file, "# which", "# those")
+    same(run, *entry)
+    assert len(audits) == 3
+
+
 _ASKED = re.compile(
     r"\bsource\.(?:search|matches|near|guard|part|questions|isascii|count)\b|\bin \w+(?:\.\w+)*\.source\b"
 )
