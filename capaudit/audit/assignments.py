@@ -5,11 +5,24 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import attributes, calls, containers, expressions, hazards, indexing, operators, results, stores
+from capaudit.audit import (
+    attributes,
+    calls,
+    containers,
+    exchanges,
+    expressions,
+    hazards,
+    indexing,
+    models,
+    operators,
+    results,
+    stores,
+)
 from capaudit.audit.values import (
     NONE,
     NOTHING,
     Atom,
+    Bound,
     Box,
     ClassRef,
     Const,
@@ -80,6 +93,7 @@ def _assign_attribute(frame: Frame, target: ast.Attribute, value: Value, node: a
     place = _Span(target, node)
     if not value:
         return
+    swap = swap or (stores.owns_buffers(frame.machine, value) and exchanges.permutes(frame, target, node, value))
     for atom in owner:
         write_attribute(frame, atom, target.attr, value, place, node, swap=swap)
     key = expressions.dotted_key(target)
@@ -139,8 +153,10 @@ def write_attribute(
         case Object():
             if atom.path == "types.SimpleNamespace":
                 stores.write_cell(frame, machine.cell(atom, name), value, place, name, augmented)
-            else:
+            elif not models.note_binding(frame, atom, name, value, place):
                 _rebind_field(frame, atom, name, value, place)
+        case Bound():
+            models.note_binding(frame, atom, name, value, place)
         case Tensor() if name in ("data", "grad"):
             _rebind_data(frame, atom, name, place)
         case _:
@@ -170,14 +186,21 @@ def _rebind_field(frame: Frame, atom: Object, name: str, value: Value, place: as
 
 
 def _rebind_data(frame: Frame, atom: Tensor, name: str, place: ast.AST) -> None:
+    """``x.data = new``: the tensor stays, its storage does not."""
     from capaudit.audit.contexts import Cell
 
-    if name == "data" and isinstance(atom.storage, Cell) and frame.recording:
+    if name != "data" or atom.device != "cuda" or not frame.recording:
+        return
+    label = atom.storage.label if isinstance(atom.storage, Cell) else ""
+    target = getattr(place, "target", None)
+    if not label and atom.storage == "other" and isinstance(target, ast.Attribute):
+        label = ast.unparse(target.value)
+    if label:
         frame.reject(
             place,
             "CAP304",
             "torch.Tensor.data",
-            f"{atom.storage.label} gets other storage through .data, while a captured graph keeps the old address",
+            f"{label} gets other storage through .data, while a captured graph keeps the old address",
             confidence=Confidence.LIKELY,
         )
 
@@ -198,6 +221,7 @@ def _plain_hook(owner: str) -> bool:
 
 def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.expr) -> None:
     count = len(target.elts)
+    exchanges.note_unpacked(target, node)
     starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
     columns: list[Value] = [NOTHING] * count
     for atom in value:
@@ -217,22 +241,13 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.
                 item = tuple(like(a, dynamic=True) if isinstance(a, Tensor) else a for a in item)
             columns = [join(c, item) for c in columns]
     sources = node.elts if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == count else [node] * count
-    swap = _exchanges(target, node)
+    swap = exchanges.crossed(target, node)
     for element, column, source in zip(target.elts, columns, sources, strict=True):
         new = column or (NOTHING if not value else unknown)
         if swap and isinstance(element, ast.Attribute):
             _assign_attribute(frame, element, new, source, swap=stores.owns_buffers(frame.machine, new))
         else:
             assign(frame, element, new, source)
-
-
-def _exchanges(target: ast.Tuple | ast.List, node: ast.expr) -> bool:
-    """``self.a, self.b = self.b, self.a``: the same names in another order."""
-    if not isinstance(node, (ast.Tuple, ast.List)) or not all(isinstance(e, ast.Attribute) for e in target.elts):
-        return False
-    left = [expressions.dotted_key(e) for e in target.elts]
-    right = [expressions.dotted_key(e) for e in node.elts]
-    return left != right and None not in left and set(left) == set(right)
 
 
 def augment(frame: Frame, node: ast.AugAssign) -> None:
@@ -323,8 +338,11 @@ def delete(frame: Frame, target: ast.expr, node: ast.Delete) -> None:
         _note_free(frame, expressions.quietly(frame, target), node, target, lasting=True)
     elif isinstance(target, ast.Subscript):
         held = expressions.quietly(frame, target.value)
+        index = frame.evaluate(target.slice)
         for atom in held:
             if isinstance(atom, Box):
+                if atom.kind != "dict":
+                    indexing.note_position(frame, index, node, target.slice)
                 _note_free(frame, containers.held(frame, atom), node, target, lasting=not atom.tick)
 
 

@@ -212,7 +212,7 @@ def read(frame: Frame, value: Value, name: str, node: ast.expr) -> Value:
     """Return ``value.name`` over all alternatives."""
     result: Value = NOTHING
     for atom in value:
-        if name.startswith("_"):
+        if name.startswith("_") or name in _UNMARKED:
             note_private(frame, atom, name, node)
         result = join(result, read_atom(frame, atom, name, node))
     return result
@@ -444,15 +444,21 @@ def instance_dictionary(frame: Frame, atom: Instance) -> Value:
     return mapping(host("str"), held if found and held else unknown)
 
 
+_UNMARKED = {"runtime": ("warp.context",)}
+"""Names without an underscore that no documentation of their package knows, each with the modules that hold it."""
+
+
 def note_private(frame: Frame, atom: Atom, name: str, node: ast.AST) -> None:
     """Record a read of another package's private name (CAP601); the program's own packages are exempt."""
-    if not frame.recording or not name.startswith("_") or name.startswith("__"):
+    if not frame.recording or name.startswith("__") or not (name.startswith("_") or name in _UNMARKED):
         return
     owner = ""
     if isinstance(atom, (Library, Object)):
         owner = atom.path
     elif isinstance(atom, WarpArray):
         owner = "warp.array"
+    if not name.startswith("_") and owner not in _UNMARKED[name]:
+        return
     if f"{owner}.{name}" in _described_prefixes(frame.machine):
         return
     if owner.partition(".")[0] in ("", "builtins", "types", "contextlib") or frame.machine.program.owns_package(owner):

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import attributes, conditions, containers, hazards, hints, instances, operators, stores
+from capaudit.audit import attributes, conditions, containers, hazards, hints, instances, models, operators, stores
 from capaudit.audit.contexts import Rebind
 from capaudit.audit.values import (
     NONE,
@@ -226,6 +226,8 @@ def _setattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
                 for cell in list(frame.machine.owner_cells(atom).values()):
                     if stores.holds_buffers(cell.value) and stores.holds_buffers(value):
                         frame.context.rebinds.append(Rebind(cell, frame.module, node, True))
+            else:
+                models.note_binding(frame, atom, "a field", value, node)
     return none
 
 
@@ -389,10 +391,42 @@ def _filter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     part = expressions.iterate(frame, arguments.positional[1], node)
     if part and arguments.positional[0] != none:
         verdict = frame.call(arguments.positional[0], Made([part]), node)
-        guards.truth(frame, verdict, node, node, "filter asks whether it is true")
+        guards.truth(frame, verdict, node, node, "a filter asks whether it is true")
     elif part:
-        guards.truth(frame, part, node, node, "filter asks whether it is true")
+        guards.truth(frame, part, node, node, "a filter asks whether it is true")
     return sequence("iterator", part)
+
+
+def _compress(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit import expressions, guards
+
+    if len(arguments.positional) < 2:
+        return sequence("iterator", unknown)
+    data, chosen = (expressions.iterate(frame, value, node) for value in arguments.positional[:2])
+    guards.truth(frame, chosen, node, node, "compress asks whether it is true")
+    return sequence("iterator", data)
+
+
+def _group_by(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit.arguments import Arguments as Made
+
+    item = _iterated(frame, arguments, node)
+    key = arguments.keywords.get("key") or (arguments.positional[1] if len(arguments.positional) > 1 else none)
+    label = frame.call(key, Made([item]), node) if item and key != none else item
+    hazards.compared(frame, label, label, node, "groupby compares neighbouring keys")
+    return sequence("iterator", items((label or unknown, sequence("iterator", item))))
+
+
+def _accumulate(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
+    from capaudit.audit.arguments import Arguments as Made
+
+    item = _iterated(frame, arguments, node)
+    function = arguments.keywords.get("func") or (arguments.positional[1] if len(arguments.positional) > 1 else none)
+    if not item:
+        return sequence("iterator", NOTHING)
+    if function == none:
+        return sequence("iterator", operators.binary(frame, ast.Add(), item, item, node))
+    return sequence("iterator", join(item, frame.call(function, Made([item, item]), node)))
 
 
 def _sum(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
@@ -498,16 +532,21 @@ def _extreme(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None
 
 
 def _sorted(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
+    item = _iterated(frame, arguments, node)
+    note_sorting(frame, item, arguments, node)
+    return sequence("list", item, operators.length_taint(_first(arguments)))
+
+
+def note_sorting(frame: Frame, item: Value, arguments: Arguments, node: ast.expr) -> None:
+    """Record the comparisons that sorting ``item`` makes, of the elements or of their keys."""
     from capaudit.audit.arguments import Arguments as Made
 
-    item = _iterated(frame, arguments, node)
     key = arguments.keywords.get("key", NOTHING)
     if item and key and key != none:
         compared = frame.call(key, Made([item]), node)
         hazards.host_read(frame, compared, node, "sorting asks which key is smaller", node, "python.sorted")
     elif hazards.device_tensors(item):
         hazards.host_read(frame, item, node, "sorting asks which element is smaller", node, "python.sorted")
-    return sequence("list", item, operators.length_taint(_first(arguments)))
 
 
 def _every(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
@@ -772,6 +811,12 @@ _HANDLERS: dict[str, Any] = {
     "itertools.count": lambda f, a, n: sequence("iterator", host("int")),
     "itertools.chain": _chain,
     "itertools.repeat": lambda f, a, n: sequence("iterator", _first(a)),
+    "itertools.takewhile": _filter,
+    "itertools.dropwhile": _filter,
+    "itertools.filterfalse": _filter,
+    "itertools.compress": _compress,
+    "itertools.groupby": _group_by,
+    "itertools.accumulate": _accumulate,
     "itertools.product": lambda f, a, n: sequence("iterator", sequence("tuple", join_all(_each(f, a, n)))),
     "copy.copy": _copy,
     "copy.deepcopy": _copy,

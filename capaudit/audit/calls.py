@@ -531,6 +531,9 @@ def nested_info(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef | ast
 
 
 def lambda_value(frame: Frame, node: ast.Lambda) -> Value:
+    for default in (*node.args.defaults, *node.args.kw_defaults):
+        if default is not None:
+            frame.evaluate(default)
     info = nested_info(frame, node, "<lambda>")
     for name, value in (frame.env or {}).items():
         if "." not in name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import operators, stores
+from capaudit.audit import hazards, operators, stores
 from capaudit.audit.values import (
     NOTHING,
     Atom,
@@ -41,18 +41,18 @@ _REORDERING = {
     "remove",
     "reverse",
     "popitem",
-    "clear",
     "extend",
+    "extendleft",
 }
 
 
-def held(frame: Frame, atom: Atom) -> Value:
+def held(frame: Frame, atom: Atom, node: ast.AST | None = None) -> Value:
     """Join of the values that a container holds (values of a dictionary)."""
     from capaudit.audit import expressions
 
     match atom:
         case Box():
-            return expressions.entries(frame, atom)
+            return expressions.entries(frame, atom, node)
         case Items():
             return join_all(atom.items)
         case Sequence() | Mapping():
@@ -94,11 +94,27 @@ def order_taint(frame: Frame, atom: Box) -> tuple[Any, ...] | None:
     return ("frozen", cell.label, cell) if cell.varies else None
 
 
+def note_emptied(frame: Frame, atom: Box) -> None:
+    """What a tick empties before it fills it holds nothing of an earlier tick."""
+    if not frame.recording or atom.tick or frame.failure or frame.env is None:
+        return
+    for name in ("#order", "*", *(n for n in frame.machine.owner_cells(atom) if n.startswith("["))):
+        stores.note_written(frame, frame.machine.cell(atom, name))
+
+
+def note_walk(frame: Frame, atom: Box, found: Value, node: ast.AST) -> None:
+    """Iterating over a lasting container that captured code reorders takes its buffers as they stood at capture."""
+    if frame.recording and not atom.tick and order_taint(frame, atom) and stores.owns_buffers(frame.machine, found):
+        note_stale_order(frame, atom, node)
+
+
 def note_reordering(frame: Frame, atom: Box, node: ast.AST) -> None:
     """Remember that captured code changes a lasting container: a replay does not."""
     if not frame.recording or atom.tick or atom.kind == "dict" or frame.failure:
         return
     cell = frame.machine.cell(atom, "#order")
+    if stores.is_written(frame, cell):
+        return  # emptied before: built anew in every tick
     cell.label = f"the {atom.kind} made at line {atom.site[1]}"
     if cell.tick_write is None:
         cell.tick_write = (frame.module, node)
@@ -110,7 +126,7 @@ def note_stale_order(frame: Frame, atom: Box, node: ast.AST) -> None:
 
     cell = frame.machine.cell(atom, "#order")
     cell.readers[frame.context] = None
-    if not cell.varies or cell.tick_write is None:
+    if not cell.varies or cell.tick_write is None or stores.is_written(frame, cell):
         return
     module, place = cell.tick_write
     frame.reject(
@@ -128,11 +144,13 @@ def note_stale_order(frame: Frame, atom: Box, node: ast.AST) -> None:
 
 def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.expr) -> Value:
     """Evaluate a container method."""
-    from capaudit.audit import calls, expressions
+    from capaudit.audit import builtin_calls, calls, expressions
 
     machine = frame.machine
     first = arguments.positional[0] if arguments.positional else NOTHING
-    if isinstance(atom, Box) and name in _REORDERING:
+    if isinstance(atom, Box) and name == "clear":
+        note_emptied(frame, atom)
+    elif isinstance(atom, Box) and name in _REORDERING:
         note_reordering(frame, atom, node)
     if isinstance(atom, Box) and atom.kind != "dict":
         cell = machine.cell(atom, "*")
@@ -187,11 +205,11 @@ def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.
         default = arguments.positional[1] if len(arguments.positional) > 1 else arguments.keywords.get("default", none)
         return join(entry(frame, atom, first), default)
     if name == "values":
-        return sequence("iterator", held(frame, atom))
+        return sequence("iterator", held(frame, atom, node))
     if name == "keys":
         return sequence("iterator", keys(frame, atom))
     if name == "items":
-        name_part, item = keys(frame, atom), held(frame, atom)
+        name_part, item = keys(frame, atom), held(frame, atom, node)
         if isinstance(atom, Record):
             return items(tuple(items((const(key), value)) for key, value in atom.entries))
         return sequence("iterator", items((name_part or host("str"), item))) if item else sequence("iterator", NOTHING)
@@ -199,6 +217,10 @@ def method(frame: Frame, atom: Atom, name: str, arguments: Arguments, node: ast.
         return items((keys(frame, atom) or unknown, held(frame, atom) or unknown))
     if name in ("copy", "union", "intersection", "difference", "symmetric_difference"):
         return (atom,)
+    if name in ("index", "count", "remove") and not isinstance(atom, (Mapping, Record)):
+        hazards.compared(frame, first, held(frame, atom, node), node, f"{name}() compares with each element")
+    if name == "sort":
+        builtin_calls.note_sorting(frame, held(frame, atom, node), arguments, node)
     if name in ("index", "count", "numel"):
         return host("int", getattr(atom, "taint", None))
     if name in ("issubset", "issuperset", "isdisjoint"):

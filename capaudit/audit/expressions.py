@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import attributes, calls, guards, indexing, operators, stores
+from capaudit.audit import attributes, calls, containers, guards, indexing, operators, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -201,13 +201,17 @@ def set_entry(
     stores.write_cell(frame, cell, value, place, "", source=source)
 
 
-def entries(frame: Frame, target: Box) -> Value:
-    """Join of everything that a container box holds."""
+def entries(frame: Frame, target: Box, node: ast.AST | None = None) -> Value:
+    """Join of everything that a container box holds; ``node``: the place that goes through all of it."""
     machine = frame.machine
-    found: Value = machine.read_cell(machine.cell(target, "*"), frame.context)
+    rest = machine.cell(target, "*")
+    # Whatever a running key has bound before stands for every entry.
+    quiet = node is None or stores.is_written(frame, rest)
+    found = machine.read_cell(rest, frame.context) if quiet else stores.read_cell(frame, rest, node)
     for name, cell in list(machine.owner_cells(target).items()):
         if name.startswith("["):
-            found = join(found, machine.read_cell(cell, frame.context))
+            held = machine.read_cell(cell, frame.context) if quiet else stores.read_cell(frame, cell, node)
+            found = join(found, held)
     return found
 
 
@@ -233,7 +237,9 @@ def iterate(frame: Frame, value: Value, node: ast.AST) -> Value:
                     keys = machine.read_cell(machine.cell(atom, "#keys"), frame.context)
                     found = join(found, keys)
                 else:
-                    found = join(found, entries(frame, atom))
+                    held = entries(frame, atom, node)
+                    containers.note_walk(frame, atom, held, node)
+                    found = join(found, held)
             case Mapping():
                 found = join(found, atom.name)
             case Record():

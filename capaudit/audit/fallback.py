@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from capaudit.audit.contexts import OperationRecord
 from capaudit.model import Confidence, OwnershipClass
@@ -37,8 +37,9 @@ def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, Operation
     for module in program.productive:
         if "except" not in module.source and "suppress" not in module.source:
             continue
+        listed = {function.node for function in module.all_functions}
         for function in dict.fromkeys(found for found, _, _ in functions_with(module, _HINT)):
-            for node in _own_nodes(function.node):
+            for node in _own_nodes(function.node, listed):
                 for place in _silent(node):
                     yield (
                         function,
@@ -56,13 +57,13 @@ def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, Operation
                     )
 
 
-def _own_nodes(root: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a function without those of functions nested in it, which are listed for themselves."""
+def _own_nodes(root: ast.AST, listed: Collection[ast.AST]) -> Iterator[ast.AST]:
+    """Nodes of a function with those of closures in it, but without functions that are listed for themselves."""
     stack = list(ast.iter_child_nodes(root))
     while stack:
         node = stack.pop()
         yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if node not in listed:
             stack.extend(ast.iter_child_nodes(node))
 
 

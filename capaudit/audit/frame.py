@@ -17,6 +17,7 @@ from capaudit.audit import (
     correlated,
     expressions,
     guards,
+    handlers,
     hints,
     once,
     regions,
@@ -542,9 +543,13 @@ def _run_try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
         frame.env = dict(middle or {})
         if handler.name:
             frame.bind(handler.name, expressions.exception_value())
-        frame.failure += 1  # a handler runs after something failed, so nothing in it is a tick's work
+        first = handlers.first_use(frame, node, handler)
+        mode, frame.mode = frame.mode, frame.mode | first.modes
+        frame.env.update(dict.fromkeys(first.marks, NOTHING))
+        frame.failure += not first  # a handler runs after something failed, so nothing in it is a tick's work
         frame.run_block(handler.body)
-        frame.failure -= 1
+        frame.failure -= not first
+        frame.mode = mode
         if frame.env is not None:
             ends.append(frame.env)
     frame.env = merge(ends)

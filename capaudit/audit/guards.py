@@ -352,7 +352,7 @@ def _held_by(frame: Frame, node: ast.expr) -> str | None:
         case ast.Attribute():
             return expressions.dotted_key(origin)
         case ast.Call(func=ast.Attribute(attr="get", value=container)):
-            return expressions.dotted_key(container)
+            return _key(container)
         case ast.Call():
             return _getattr_key(origin)
         case _:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from capaudit.audit.contexts import Cell
-from capaudit.audit.values import Atom, Box, Host, Items, Sequence, Slice, Tensor, Value
+from capaudit.audit.values import Atom, Box, Const, Host, Items, Sequence, Slice, Tensor, Value
 from capaudit.model import Confidence
 
 if TYPE_CHECKING:
@@ -38,6 +38,19 @@ def host_read(
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         subject=subject,
     )
+
+
+def compared(frame: Frame, left: Value, right: Value, node: ast.AST, how: str) -> None:
+    """Record an equality of host containers or their elements that asks for the truth of a tensor comparison."""
+    sides = [tuple(device_tensors(side)) for side in (left, right)]
+    numbers = [any(isinstance(a, (Const, Host)) and a.type_name in _NUMBERS for a in side) for side in (left, right)]
+    for side, value, other, number in ((sides[0], left, sides[1], numbers[1]), (sides[1], right, sides[0], numbers[0])):
+        if side and len(side) == len(value) and (other or number):  # nothing but tensors is known of this side
+            host_read(frame, side, node, f"{how} and asks whether the answer is true", None, "python.contains")
+            return
+
+
+_NUMBERS = ("int", "float", "bool")
 
 
 def tainted_test(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, subject: ast.expr | None) -> None:

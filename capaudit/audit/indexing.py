@@ -130,7 +130,15 @@ def _library_dictionary(frame: Frame, atom: Instance) -> Value | None:
 
 
 def _all_tensors(index: Value) -> Value:
-    return tuple(atom for atom in index if isinstance(atom, Tensor))
+    """Tensors that an index is or that bound a slice: a host sequence asks either for a Python number."""
+    bounds = tuple(bound for atom in index if isinstance(atom, Slice) for bound in atom.bounds)
+    return tuple(atom for atom in (*index, *bounds) if isinstance(atom, Tensor))
+
+
+def note_position(frame: Frame, index: Value, node: ast.AST, subject: ast.expr) -> None:
+    """Record what it costs to take a position of a Python sequence from a tensor."""
+    found = _all_tensors(index)
+    hazards.host_read(frame, found, node, "a Python list or tuple is indexed by a tensor", subject, "python.index")
 
 
 def _is_scalar_index(index: Value) -> bool:
@@ -139,14 +147,7 @@ def _is_scalar_index(index: Value) -> bool:
 
 def _read_container(frame: Frame, atom: Atom, index: Value, node: ast.Subscript) -> Value:
     if not isinstance(atom, (Mapping, Record)) and not (isinstance(atom, Box) and atom.kind == "dict"):
-        hazards.host_read(
-            frame,
-            _all_tensors(index),
-            node,
-            "a Python list or tuple is indexed by a tensor",
-            node.slice,
-            "python.index",
-        )
+        note_position(frame, index, node, node.slice)
     if any(isinstance(i, Slice) for i in index):
         if isinstance(atom, Items):
             return _slice_items(atom, node)
@@ -481,7 +482,6 @@ def write(frame: Frame, node: ast.Subscript, value: Value, place: ast.AST) -> No
 def _write_atom(frame: Frame, atom: Atom, index: Value, value: Value, node: ast.Subscript, place: ast.AST) -> None:
     from capaudit.audit import expressions
 
-    machine = frame.machine
     match atom:
         case Tensor():
             judge(frame, "python.setitem", atom, index, value, node, place)
@@ -494,22 +494,41 @@ def _write_atom(frame: Frame, atom: Atom, index: Value, value: Value, node: ast.
                     ownership=OwnershipClass.UNRESOLVED,
                     message="the object's class has no __setitem__",
                 )
+        case Box(kind="dict") if any(isinstance(a, Slice) for a in index):
+            pass  # no dictionary takes slices: the value is something else on the path that writes
         case Box(kind="dict"):
             guarded = _note_lazy_entry(frame, atom, index, value, node, place)
             expressions.set_entry(frame, atom, index, value, None if guarded else place)
         case Box():
-            machine.join_cell(machine.cell(atom, "*"), value)
-            _note_slot(frame, atom, index, value, place)
+            note_position(frame, index, place, node.slice)
+            _write_slot(frame, atom, index, value, place)
         case WarpArray():
             frame.record(place, "warp.array.__setitem__")
         case _:
             pass
 
 
-def _note_slot(frame: Frame, atom: Box, index: Value, value: Value, place: ast.AST) -> None:
-    if len(index) == 1 and isinstance(index[0], Const):
-        cell = frame.machine.cell(atom, f"[{index[0].value}]")
-        stores.write_cell(frame, cell, value, place if isinstance(place, ast.expr) else None, "")
+def _write_slot(frame: Frame, atom: Box, index: Value, value: Value, place: ast.AST) -> None:
+    """``items[i] = value``: the slot where the position is known, else any of them."""
+    from capaudit.audit import expressions
+
+    machine = frame.machine
+    rest = machine.cell(atom, "*")
+    if any(isinstance(a, Slice) for a in index):
+        stores.write_cell(frame, rest, expressions.iterate(frame, value, place), place, "")
+        return
+    position = index[0].value if len(index) == 1 and isinstance(index[0], Const) else None
+    if not isinstance(position, int) or position < 0:
+        stores.write_cell(frame, rest, value, place, "")
+        return
+    cell = machine.existing_cell(atom, f"[{position}]")
+    if cell is None:
+        cell = machine.cell(atom, f"[{position}]")
+        machine.join_cell(cell, rest.value)
+        for reader in rest.readers:  # they have taken the slot for one of all
+            machine.mark(reader)
+    machine.join_cell(rest, value)
+    stores.write_cell(frame, cell, value, place, "")
 
 
 def _note_lazy_entry(frame: Frame, atom: Box, index: Value, value: Value, node: ast.Subscript, place: ast.AST) -> bool:

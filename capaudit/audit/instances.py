@@ -17,6 +17,7 @@ from capaudit.audit.values import (
     Const,
     Function,
     Instance,
+    Object,
     Returns,
     Super,
     Value,
@@ -79,6 +80,9 @@ def read(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value:
         elif is_data_class(machine, atom.cls):
             # Objects seen in set-up code are some of those that the field may come from, not all.
             value = join(value, field_value(frame, atom, name))
+        if value == (NONE,):  # what only a method binds that nobody is seen to call
+            promised = machine.memo.get(("declared", atom, name), NOTHING)
+            value = join(value, tuple(a for a in promised if isinstance(a, Object)))
     elif not value or value == (NONE,):
         value = join(value, _declared(frame, atom, name, node))
     if len(value) == 1 and isinstance(value[0], Const) and _is_open(frame, atom, name, cell):

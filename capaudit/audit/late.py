@@ -11,12 +11,11 @@ import ast
 import re
 from collections.abc import Sequence
 
-from capaudit.audit import calls
+from capaudit.audit import calls, stores
 from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Context, Rebind
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import Box, Instance, instance
-from capaudit.audit.verdicts import reachable
 from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 from capaudit.program.locating import functions_at
 from capaudit.program.symbols import dotted_text
@@ -59,17 +58,19 @@ def late_rebinds(machine: Machine, root: Context, entry: Entry) -> list[Rebind]:
             names[cell.name] = None
             for cls in machine.names.mro(cell.owner.cls):
                 owners.setdefault(cls, {})[cell.owner] = None
-        elif isinstance(cell.owner, Box):
+        elif isinstance(cell.owner, Box) and stores.owns_buffers(machine, cell.value):
             names[ENTRY] = None
             files[cell.owner.site[0]] = None
     if not names:
         return []
     files.update(dict.fromkeys(cls.module.file for cls in owners))
+    from capaudit.audit.verdicts import reachable
+
     excluded = {context.function for context in reachable(root)}
     evaluated = 0
     found: list[Rebind] = []
     seen: set[tuple[object, ...]] = set()
-    for function in _candidates(machine, names):
+    for function in _candidates(machine, names, _holders(root)):
         if (
             function in excluded
             or function.name in _SETUP
@@ -217,11 +218,20 @@ def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
     return f"{cls.name}(" in text and re.search(rf"\b{re.escape(cls.name)}\(", text) is not None
 
 
-def _candidates(machine: Machine, names: dict[str, None]) -> list[FunctionInfo]:
-    """Functions whose text binds one of the names, or an attribute whose name is computed."""
+def _holders(root: Context) -> list[str]:
+    """The names through which a tick reaches its containers."""
+    reached = [cell for cell in root.entry_reads if any(isinstance(atom, Box) for atom in cell.value)]
+    return [cell.name for cell in reached if not isinstance(cell.owner, Box)]
+
+
+def _candidates(machine: Machine, names: dict[str, None], holders: list[str]) -> list[FunctionInfo]:
+    """Functions whose text binds one of the names, an entry of a holder, or an attribute whose name is computed."""
     found: dict[FunctionInfo, None] = {}
     for name in (*names, ""):
-        found.update(_storing(machine, name))
+        stored = _storing(machine, name)
+        if name == ENTRY:
+            stored = {f: None for f in stored if any(holder in f.text for holder in holders)}
+        found.update(stored)
     order = {function: i for i, function in enumerate(found)}
     return sorted(found, key=lambda f: (f.module.file, f.line, order[f]))
 

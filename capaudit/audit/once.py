@@ -80,6 +80,17 @@ def modes(frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt]) -> f
     return frozenset()
 
 
+def made_for(frame: Frame, asked: list[tuple[ast.expr, str]], body: list[ast.stmt]) -> frozenset[str]:
+    """The modes of a handler that binds one of the attributes whose absence leads to it."""
+    if frame.function is None:
+        return frozenset()
+    for owner, name in asked:
+        guard = Guard(owner, name, _ABSENT)
+        if _settles(frame.machine, frame.function, body, guard) and not _armed_again(frame, guard):
+            return frozenset((ONCE,))
+    return frozenset()
+
+
 def left(mode: frozenset[Any], outside: frozenset[Any]) -> frozenset[Any]:
     """The mode behind a block that such a guard leads to or ends: what held ``outside`` of it holds again."""
     return (mode - MODES) | (outside & MODES)

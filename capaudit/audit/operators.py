@@ -7,7 +7,7 @@ import operator as python_operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import builtin_calls, calls, hazards
+from capaudit.audit import builtin_calls, calls, containers, hazards
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -290,6 +290,10 @@ def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Comp
         if found is not None:
             return found
         return host("bool")
+    if isinstance(a, _HOLDERS) and isinstance(b, _HOLDERS):
+        held = containers.held(frame, a, node), containers.held(frame, b, node)
+        hazards.compared(frame, *held, node, "comparing containers compares their elements")
+        return host("bool", stronger(taint_of((a,)), taint_of((b,))))
     if isinstance(a, Array) or isinstance(b, Array):
         return array("bool")
     if isinstance(a, WarpArray) or isinstance(b, WarpArray):
@@ -300,6 +304,9 @@ def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Comp
     if a is UNKNOWN or b is UNKNOWN:
         return unknown
     return host("bool", taint)
+
+
+_HOLDERS = (Items, Sequence, Box, Mapping, Record)
 
 
 def _comparable(atom: Atom) -> bool:

@@ -146,9 +146,15 @@ def write_cell(
     _note_varying(frame, cell, value, place, name, augmented, source)
     if not lazy:
         _note_rebind(frame, cell, value, place, swap)
-    frame.env[_written_key(cell)] = ()
-    frame.writes += 1
-    register(frame, cell)
+    note_written(frame, cell)
+
+
+def note_written(frame: Frame, cell: Cell) -> None:
+    """Remember that a tick has bound a lasting name on its way here."""
+    if frame.env is not None:
+        frame.env[_written_key(cell)] = ()
+        frame.writes += 1
+        register(frame, cell)
 
 
 def _note_dropped_graph(frame: Frame, cell: Cell, before: Value, value: Value, node: ast.AST) -> None:
@@ -266,9 +272,20 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
             source = storage if isinstance(storage, Cell) and not swap else None
             _add_rebind(frame, cell, node, _reads_itself(node, cell.name) or exchanged, exchanged, source)
             return
-        if swap or _is_new_holder(frame, atom, cell, late, node):
-            _add_rebind(frame, cell, node, not late and _reads_itself(node, cell.name), swap)
+        moved = _is_moved(frame, atom, cell, node)
+        if swap or moved or _is_new_holder(frame, atom, cell, late, node):
+            _add_rebind(frame, cell, node, not late and _reads_itself(node, cell.name), swap or moved)
             return
+
+
+def _is_moved(frame: Frame, atom: Atom, cell: Cell, node: ast.AST) -> bool:
+    """Whether a lasting object that holds buffers comes from one lasting name to another that held a different one."""
+    if not isinstance(atom, (Instance, Box)) or atom.tick or atom in cell.first:
+        return False
+    source = getattr(node, "source", None)
+    origin = frame.stories.get(source.id) if isinstance(source, ast.Name) else source
+    held = tuple(a for a in cell.first if isinstance(a, type(atom)))
+    return isinstance(origin, ast.Attribute) and all(owns_buffers(frame.machine, value, 1) for value in ((atom,), held))
 
 
 def _is_put_back(frame: Frame, cell: Cell, value: Value, node: ast.AST) -> bool:
