@@ -37,7 +37,7 @@ def run_if(frame: Frame, node: ast.If) -> None:
 
     held: list[Steered] = []
     outer, frame.held = frame.held, held
-    checking, frame.checking = frame.checking, not node.orelse and guards.always_raises(node.body)
+    checking, frame.checking = frame.checking, not node.orelse and _only_raises(node.body)
     try:
         outcome = guards.test(frame, node.test, node)
     finally:
@@ -77,6 +77,23 @@ def run_if(frame: Frame, node: ast.If) -> None:
         correlated.remember(frame, node, wanted, before, ends)
     if held:
         _judge(frame, node, held, before, (work, opaque, writes))
+
+
+def _only_raises(body: list[ast.stmt]) -> bool:
+    """Whether a block does nothing but raise: where it ends without, it has changed nothing."""
+    if guards.always_raises(body):
+        return True
+    return any(isinstance(statement, ast.If) for statement in body) and all(map(_leaves_nothing, body))
+
+
+def _leaves_nothing(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Raise() | ast.Assert() | ast.Pass():
+            return True
+        case ast.If():
+            return all(_leaves_nothing(inner) for inner in (*statement.body, *statement.orelse))
+        case _:
+            return False
 
 
 def _guard_rest(frame: Frame, node: ast.If, body: list[ast.stmt], wanted: bool) -> None:

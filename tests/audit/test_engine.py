@@ -351,7 +351,7 @@ class Env:
     assert [(finding.place.line, finding.confidence) for finding in found] == [(9, "possible"), (11, "certain")]
 
 
-def test_a_data_dependent_size_that_is_only_checked_steers_nothing(tmp_path: Path) -> None:
+def test_what_is_only_checked_steers_nothing(tmp_path: Path) -> None:
     program = """
 import torch
 class Env:
@@ -365,7 +365,16 @@ class Env:
         assert rows.shape[0] < 5
         if rows.shape[0] > 2:
             self.x.mul_(0.5)
+        count = self.active.sum().item()
+        if count > 4:
+            raise ValueError("too many")
+        if count > 2:
+            self.x.mul_(0.5)
         return self.x
 """
-    found = [f for f in audit_text(tmp_path, program).findings if f.code == "CAP202"]
-    assert [finding.place.line for finding in found] == [12]
+    found = audit_text(tmp_path, program).findings
+    assert [(f.place.line, f.code) for f in found if f.code in ("CAP101", "CAP202")] == [
+        (12, "CAP202"),
+        (14, "CAP101"),
+        (17, "CAP202"),
+    ]
