@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from capaudit.audit import conditions, hazards, operators, regions, stores
 from capaudit.audit.contexts import Cell, Rebind
 from capaudit.audit.values import (
+    KEPT,
     NONE,
     NOTHING,
     UNKNOWN,
@@ -130,7 +131,8 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     ):
         base = tensor(_device(frame, made, "cpu"))
     else:
-        base = tensor("cuda", sure=False)
+        # A view of no tensor shows a buffer that the receiver keeps: the same one at every call.
+        base = tensor("cuda", sure=False, storage=KEPT if "view" in spec.flags else "fresh")
     first = tensors[0] if tensors else base
     rank = first.rank if "keep-rank" in spec.flags else None
     if "0d" in spec.flags:

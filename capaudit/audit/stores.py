@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from capaudit.audit import once
 from capaudit.audit.contexts import Cell, Context, Rebind
 from capaudit.audit.values import (
+    KEPT,
     NONE,
     NOTHING,
     UNKNOWN,
@@ -266,7 +267,7 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
     for atom in value:
         storage = getattr(atom, "storage", None)
         if isinstance(atom, WarpArray) or (isinstance(atom, Tensor) and atom.device == "cuda"):
-            if storage is cell:
+            if storage is cell or storage == KEPT:
                 continue
             exchanged = swap or isinstance(storage, Cell)
             source = storage if isinstance(storage, Cell) and not swap else None

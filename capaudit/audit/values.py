@@ -80,12 +80,16 @@ class Host(Atom):
     taint: tuple[Any, ...] | None
 
 
+KEPT = "kept"
+"""Storage of a buffer that a library's object keeps and shows again at every call."""
+
+
 class Tensor(Atom):
     """A torch tensor.
 
     ``device``: ``cuda``, ``cpu``. ``sure`` is false where an annotation alone says that it is a device tensor.
     ``element``: ``bool``, ``int``, ``float`` or ``None``. ``rank``: number of axes or ``None``. ``dynamic``: the
-    shape depends on device data. ``storage``: ``fresh``, ``other`` or the heap cell it was read from.
+    shape depends on device data. ``storage``: ``fresh``, ``other``, ``KEPT`` or the heap cell it was read from.
     ``pinned``: page-locked host memory. ``frozen``: built from Python state that a replay does not advance.
     """
 

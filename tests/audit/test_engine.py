@@ -378,3 +378,22 @@ class Env:
         (14, "CAP101"),
         (17, "CAP202"),
     ]
+
+
+def test_a_buffer_that_a_view_shows_again_is_not_bound_anew(tmp_path: Path) -> None:
+    program = """
+import torch
+import omni.physics.tensors.impl.api as physx
+class Env:
+    def __init__(self, view: physx.ArticulationView):
+        self.view = view
+        self.speed = view.get_dof_velocities()
+        self.last = view.get_dof_velocities().clone()
+    def step(self):
+        change = self.speed - self.last
+        self.speed = self.view.get_dof_velocities()[:, :3].unsqueeze(1)
+        self.last = self.view.get_dof_velocities().clone()
+        return change
+"""
+    found = audit_text(tmp_path, program).findings
+    assert [(f.place.line, f.code) for f in found] == [(11, "CAP402"), (12, "CAP304"), (12, "CAP402")]
