@@ -153,8 +153,8 @@ def write_attribute(
         case Object():
             if atom.path == "types.SimpleNamespace":
                 stores.write_cell(frame, machine.cell(atom, name), value, place, name, augmented)
-            elif not models.note_binding(frame, atom, name, value, place):
-                _rebind_field(frame, atom, name, value, place)
+            else:
+                models.note_binding(frame, atom, name, value, place)
         case Bound():
             models.note_binding(frame, atom, name, value, place)
         case Tensor() if name in ("data", "grad"):
@@ -166,23 +166,6 @@ def write_attribute(
 def _remember(cell: object, frame: Frame, node: ast.expr | None) -> None:
     if node is not None and getattr(cell, "node", 1) is None:
         cell.node = (frame.module, node)  # type: ignore[attr-defined]
-
-
-def _rebind_field(frame: Frame, atom: Object, name: str, value: Value, place: ast.AST) -> None:
-    """A library's object whose fields are arrays keeps them for good; a graph knows their addresses."""
-    field = frame.machine.knowledge.operation(f"{atom.path}.{name}")
-    if field is None or field.kind != "attribute" or field.result.kind != "warp":
-        return
-    if any(isinstance(a, WarpArray) and a.storage == "fresh" for a in value):
-        frame.reject(
-            place,
-            "CAP304",
-            f"{atom.path}.{name}",
-            f"{atom.path}.{name} is bound to new storage here, while every replay keeps using the address it had "
-            "during capture",
-            remedy="Write into the existing array (wp.copy, a kernel) so that its address stays.",
-            confidence=Confidence.LIKELY,
-        )
 
 
 def _rebind_data(frame: Frame, atom: Tensor, name: str, place: ast.AST) -> None:

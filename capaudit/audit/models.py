@@ -16,8 +16,8 @@ _MODELS = ("mujoco.MjModel", "mujoco_warp.Model", "newton.Model")
 _STATES = ("mujoco_warp.Data", "newton.State", "newton.Control")
 
 
-def note_binding(frame: Frame, atom: Atom, name: str, value: Value, place: ast.AST) -> bool:
-    """Record that ``atom.name`` of a model, of one of its parts or of a state is bound; whether it is one."""
+def note_binding(frame: Frame, atom: Atom, name: str, value: Value, place: ast.AST) -> None:
+    """Record that ``atom.name`` of a model, of one of its parts or of a state is bound."""
     path = _shown(atom.path) if isinstance(atom, (Object, Bound)) else ""
     field = f"{path.rpartition('.')[2]}.{name}"
     if any(path == model or path.startswith(f"{model}.") for model in _MODELS):
@@ -29,8 +29,8 @@ def note_binding(frame: Frame, atom: Atom, name: str, value: Value, place: ast.A
             "with what it was recorded for",
             confidence=Confidence.LIKELY,
         )
-        return True
-    if path in _STATES and stores.holds_buffers(value):
+        return
+    if (path in _STATES or _keeps_array(frame, atom, name)) and stores.holds_buffers(value):
         frame.reject(
             place,
             "CAP304",
@@ -39,8 +39,12 @@ def note_binding(frame: Frame, atom: Atom, name: str, value: Value, place: ast.A
             confidence=Confidence.LIKELY,
             remedy="Write into the existing array (wp.copy, wp.launch) so that its address stays.",
         )
-        return True
-    return False
+
+
+def _keeps_array(frame: Frame, atom: Atom, name: str) -> bool:
+    """Whether the knowledge lists a field that holds an array, whose address a graph knows."""
+    field = frame.machine.knowledge.operation(f"{atom.path}.{name}") if isinstance(atom, Object) else None
+    return field is not None and field.kind == "attribute" and field.result.kind == "warp"
 
 
 def _shown(path: str) -> str:
