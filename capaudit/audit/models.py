@@ -7,30 +7,24 @@ from typing import TYPE_CHECKING
 
 from capaudit.audit import stores
 from capaudit.audit.values import Atom, Bound, Object, Value
+from capaudit.knowledge import Operation
 from capaudit.model import Confidence
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
 
-_MODELS = ("mujoco.MjModel", "mujoco_warp.Model", "newton.Model")
-_STATES = ("mujoco_warp.Data", "newton.State", "newton.Control")
-
 
 def note_binding(frame: Frame, atom: Atom, name: str, value: Value, place: ast.AST) -> None:
     """Record that ``atom.name`` of a model, of one of its parts or of a state is bound."""
-    path = _shown(atom.path) if isinstance(atom, (Object, Bound)) else ""
-    field = f"{path.rpartition('.')[2]}.{name}"
-    if any(path == model or path.startswith(f"{model}.") for model in _MODELS):
-        frame.reject(
-            place,
-            "CAP603",
-            f"{path}.{name}",
-            f"{field} of the simulation model is bound to another value or array here, while a captured step goes on "
-            "with what it was recorded for",
-            confidence=Confidence.LIKELY,
-        )
+    if not isinstance(atom, (Object, Bound)):
         return
-    if (path in _STATES or _keeps_array(frame, atom, name)) and stores.holds_buffers(value):
+    path = _shown(atom.path)
+    field = f"{path.rpartition('.')[2]}.{name}"
+    operation = _binding(frame, path)
+    if operation is not None and operation.hazard == "CAP603":
+        message = f"{field} {operation.why}"
+        frame.reject(place, "CAP603", f"{path}.{name}", message, confidence=Confidence.LIKELY)
+    elif (operation is not None or _keeps_array(frame, atom, name)) and stores.holds_buffers(value):
         frame.reject(
             place,
             "CAP304",
@@ -39,6 +33,18 @@ def note_binding(frame: Frame, atom: Atom, name: str, value: Value, place: ast.A
             confidence=Confidence.LIKELY,
             remedy="Write into the existing array (wp.copy, wp.launch) so that its address stays.",
         )
+
+
+def _binding(frame: Frame, path: str) -> Operation | None:
+    """What the knowledge says of binding a field of a class: its ``__setattr__``, for a model with all its parts."""
+    own = True
+    while path:
+        setter = f"{path}.__setattr__"
+        operation = frame.machine.knowledge.operation(setter)
+        if operation is not None and setter in operation.names and (own or operation.hazard == "CAP603"):
+            return operation
+        path, own = path.rpartition(".")[0], False
+    return None
 
 
 def _keeps_array(frame: Frame, atom: Atom, name: str) -> bool:
