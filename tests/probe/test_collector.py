@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,21 @@ def test_a_carrier_that_is_bound_anew_stops_the_next_replay() -> None:
     made.step()
     with pytest.raises(InvalidatedError, match="phase: address"):
         made.step()
+
+
+def test_the_address_of_a_declared_carrier_is_given_to_nobody_else() -> None:
+    from capaudit.probe.targets.controls import control, control_class
+
+    class Watched(control_class(control("carrier-rebind"))):  # type: ignore[misc]
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.declared = weakref.ref(self.carriers.phase)
+
+    made = collector("graph", make=Watched)
+    made.step()
+    declared = made.tick.declared()
+    assert declared is not None
+    assert declared is not made.tick.carriers.phase
 
 
 def test_draws_out_of_their_recorded_order_are_refused() -> None:

@@ -41,6 +41,7 @@ from capaudit.probe.targets.collector.declare import (
     describe_carriers,
     fingerprint,
     ingress_slots,
+    storages,
     stream_contract,
 )
 from capaudit.probe.targets.collector.modes import WARMUP, TickRunner
@@ -113,11 +114,15 @@ class ReferenceCollector:
         self._captures = 0
         self._sequence = 0
         self._known: Any = None
+        self._declared: tuple[torch.Tensor, ...] = ()
+        self._seen: tuple[torch.Tensor, ...] = ()
 
     # -- the cold path -------------------------------------------------------------------------------------------
 
     def prepare(self, *, record: bool = True) -> Preflight | None:
         """Allocate, warm up, put the state back, preflight and record. Raises what the capture raises."""
+        # An address tells a carrier apart only while the declared storage lives: a freed one is given out again.
+        self._declared = storages(self.tick)
         self.lifecycle.allocate(declare_candidate(self.runner, requested=True).carriers)
         begin = state.take(self.tick)
         # On the CPU there is nothing that a second tick would load.
@@ -125,7 +130,7 @@ class ReferenceCollector:
         state.restore(self.tick, begin)
         self.runner.synchronize()
         self.lifecycle.warmed_up()
-        self._known = fingerprint(self.tick)
+        self._note_carriers()
         if self.lifecycle.mode == "graph" and record:
             self.capture()
         return self.verdict
@@ -140,7 +145,7 @@ class ReferenceCollector:
         self._captures += 1
         with self.lifecycle.capturing(f"{PRODUCER}-{self._captures}"):
             self.runner.record()
-        self._known = fingerprint(self.tick)
+        self._note_carriers()
 
     # -- ticks ---------------------------------------------------------------------------------------------------
 
@@ -226,11 +231,14 @@ class ReferenceCollector:
 
     def _drifted(self) -> Any:
         """Return the carriers as they are now where anything moved, ``None`` where nothing did."""
-        now = fingerprint(self.tick)
-        if now == self._known:
+        if fingerprint(self.tick) == self._known:
             return None
-        self._known = now
+        self._note_carriers()
         return describe_carriers(self.tick)
+
+    def _note_carriers(self) -> None:
+        """Remember the carriers as they are now, and keep them: a freed one's address would look unmoved."""
+        self._seen, self._known = storages(self.tick), fingerprint(self.tick)
 
     @contextmanager
     def _noting_draws(self) -> Iterator[None]:

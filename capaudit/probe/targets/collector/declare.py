@@ -81,11 +81,15 @@ def describe_carriers(tick: CollectorTick) -> tuple[Carrier, ...]:
     return tuple(found)
 
 
+def storages(tick: CollectorTick) -> tuple[torch.Tensor, ...]:
+    """Return the carriers themselves. Whoever keeps them keeps their addresses from being given to others."""
+    c, s = tick.carriers, tick.simulation
+    return (*c.tensors().values(), s.position, s.velocity, s.control, s.reset_mask)
+
+
 def fingerprint(tick: CollectorTick) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
     """Return what tells cheaply whether the carriers are the same storage as before."""
-    c, s = tick.carriers, tick.simulation
-    held = (*c.tensors().values(), s.position, s.velocity, s.control, s.reset_mask)
-    return tuple((id(tensor), tensor.data_ptr(), tuple(tensor.shape)) for tensor in held)
+    return tuple((id(tensor), tensor.data_ptr(), tuple(tensor.shape)) for tensor in storages(tick))
 
 
 def ingress_slots(tick: CollectorTick) -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
