@@ -6,7 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
-from capaudit.audit import calls, guards, hints, instances, stores
+from capaudit.audit import calls, emptiness, guards, hints, instances, stores
 from capaudit.audit.names import External, GlobalValue, Symbol
 from capaudit.audit.values import (
     NONE,
@@ -320,7 +320,7 @@ def _tensor_attribute(atom: Tensor, name: str) -> Value:
 
 
 def shape_of(atom: Tensor) -> Value:
-    taint = ("dynamic", "", None) if atom.dynamic else None
+    taint = emptiness.size_taint(atom.filled) if atom.dynamic else None
     if atom.rank is not None and atom.rank <= 6:
         # Selections depend on data along the first axis only.
         return items(tuple(host("int", taint if axis == 0 else None) for axis in range(atom.rank)))

@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import correlated, guards, hazards, once, operators, stores
+from capaudit.audit import correlated, guards, hazards, once, operators, stamps, stores
 from capaudit.audit.contexts import Cell
 from capaudit.audit.values import NONE, NOTHING, Const, Function, Host, Kernel, Partial, Value, stronger
 from capaudit.model import Confidence
@@ -45,6 +45,8 @@ def run_if(frame: Frame, node: ast.If) -> None:
     if frame.env is None:
         return
     before = frame.env
+    clock = stamps.clock(frame, node) if frame.recording else None
+    refreshed: Environment = {}
     work, opaque, writes = frame.work, frame.opaque, len(frame.host_writes)
     ends: list[Environment] = []
     writes_before = frame.writes
@@ -55,6 +57,8 @@ def run_if(frame: Frame, node: ast.If) -> None:
                 guards.note_pruned(frame, node, body, outcome.reason, wanted)
             continue
         frame.env = narrow(frame, before, branch)
+        if clock is not None and clock[1] != wanted:
+            stamps.mark_current(frame, clock[0])
         frame.holding.append((node.test, wanted))
         correlated.recall(frame)
         modes = once.modes(frame, node.test, wanted, body) | once.alias(node.test, wanted)
@@ -66,6 +70,8 @@ def run_if(frame: Frame, node: ast.If) -> None:
         frame.holding.pop()
         if frame.env is not None:
             ends.append(frame.env)
+            if clock is not None and clock[1] == wanted:
+                refreshed = frame.env
             if frame.writes > writes_before:
                 wrote.append(wanted)
             writes_before = frame.writes
@@ -73,9 +79,14 @@ def run_if(frame: Frame, node: ast.If) -> None:
             _guard_rest(frame, node, body, wanted)
     _share_writes(frame, ends)
     frame.env = merge(ends)
+    if clock is not None:
+        stamps.mark_refreshed(frame, clock[0], before, refreshed)
     for wanted in wrote:
         correlated.remember(frame, node, wanted, before, ends)
     if held:
+        if clock is not None:
+            for test in held:
+                stamps.note_test(frame, test.node, clock[0])
         _judge(frame, node, held, before, (work, opaque, writes))
 
 
@@ -98,11 +109,10 @@ def _leaves_nothing(statement: ast.stmt) -> bool:
 
 def _guard_rest(frame: Frame, node: ast.If, body: list[ast.stmt], wanted: bool) -> None:
     """What follows a branch that ends the block runs where the test has the other truth."""
-    if once.ONCE in frame.mode:
-        if guards.always_raises(body) and once.refuses_capture(node.test):
-            frame.context.items["refuses-capture"] = True
-            frame.mode = frame.mode | {once.REFUSED}
-    elif not node.orelse and not guards.always_raises(body):
+    if once.ONCE in frame.mode and guards.always_raises(body) and once.refuses_capture(node.test):
+        frame.context.items["refuses-capture"] = True
+        frame.mode = frame.mode | {once.REFUSED}
+    elif once.SETTLED not in frame.mode and not node.orelse and not guards.always_raises(body):
         frame.mode = frame.mode | once.modes(frame, node.test, not wanted, once.following(frame, node))
 
 

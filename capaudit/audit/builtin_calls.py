@@ -6,7 +6,18 @@ import ast
 import re
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import attributes, conditions, containers, hazards, hints, instances, models, operators, stores
+from capaudit.audit import (
+    attributes,
+    conditions,
+    containers,
+    emptiness,
+    hazards,
+    hints,
+    instances,
+    models,
+    operators,
+    stores,
+)
 from capaudit.audit.contexts import Rebind
 from capaudit.audit.values import (
     NONE,
@@ -277,7 +288,7 @@ def _len(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     for atom in _first(arguments):
         match atom:
             case Tensor():
-                result = join(result, host("int", ("dynamic", "", None) if atom.dynamic else None))
+                result = join(result, host("int", emptiness.size_taint(atom.filled) if atom.dynamic else None))
             case Items():
                 result = join(result, const(len(atom.items)))
             case Sequence():

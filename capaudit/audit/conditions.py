@@ -230,6 +230,12 @@ def _scalar(frame: Frame, atom: Atom) -> bool | None:
     return False
 
 
+def _no_size(frame: Frame, atom: Atom) -> bool:
+    """Whether a shape has an axis that is written as 0."""
+    sizes = atom.items if isinstance(atom, Items) else ((atom,),)
+    return any(isinstance(size, Const) and size.value == 0 for value in sizes for size in value if len(value) == 1)
+
+
 def _device_name(wanted: str) -> Callable[[Frame, Atom], bool | None]:
     def check(frame: Frame, atom: Atom) -> bool | None:
         named = named_device(atom)
@@ -281,6 +287,7 @@ _WORDS: dict[str, Callable[[Frame, Atom], bool | None]] = {
     "none": lambda f, a: a is NONE,
     "cuda-name": _device_name("cuda"),
     "cpu-name": _device_name("cpu"),
+    "no-size": _no_size,
     "contains-device": lambda f, a: contains_device(f, a),
 }
 

@@ -207,6 +207,10 @@ class Context:
             "rebound",
             "first-writes",
             "host-reads",
+            "stamps",
+            "stamped",
+            "advanced",
+            "stamp-tests",
         ):
             self.items.pop(key, None)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import calls, expressions, hazards, hints, operators, stores
+from capaudit.audit import calls, emptiness, expressions, hazards, hints, operators, stores
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -32,6 +32,7 @@ from capaudit.audit.values import (
     Value,
     WarpArray,
     join,
+    like,
     stronger,
 )
 from capaudit.model import Confidence
@@ -84,6 +85,25 @@ def test(frame: Frame, node: ast.expr, statement: ast.AST) -> Outcome:
 
 
 def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
+    return _filled(frame, node, _narrowed(frame, node, how))
+
+
+def _filled(frame: Frame, node: ast.expr, outcome: Outcome) -> Outcome:
+    """Note for the branch in which a selection was found to hold something that it does."""
+    sized = emptiness.sized(node)
+    key = _key(sized[0]) if sized is not None else None
+    if sized is None or key is None:
+        return outcome
+    value = expressions.quietly(frame, sized[0])
+    known = tuple(like(a, filled=True) if isinstance(a, Tensor) and a.dynamic else a for a in value)
+    branch = outcome.true if sized[1] else outcome.false
+    if known == value or branch is None:
+        return outcome
+    narrowed = {key: known, **branch}
+    return replace(outcome, true=narrowed) if sized[1] else replace(outcome, false=narrowed)
+
+
+def _narrowed(frame: Frame, node: ast.expr, how: str) -> Outcome:
     match node:
         case ast.UnaryOp(op=ast.Not()):
             inner = _test(frame, node.operand, how)
@@ -174,6 +194,8 @@ def atom_truth(atom: Atom) -> bool | None:
             return True if atom.path.startswith(("torch.", "warp.")) else None
         case WarpArray():
             return True
+        case Host() if emptiness.is_positive(atom):
+            return True
         case _:
             return None
 
@@ -188,6 +210,8 @@ def truth(frame: Frame, value: Value, subject: ast.expr, node: ast.AST, how: str
     """Record what asking for the truth of ``value`` costs."""
     hazards.host_read(frame, value, node, how, subject)
     for atom in value:
+        if emptiness.is_positive(atom):
+            continue
         if isinstance(atom, (Host, Sequence)) and atom.taint is not None:
             hazards.tainted_test(frame, atom.taint, node, "a branch depends", subject)
         elif isinstance(atom, Tensor) and atom.device == "cpu":

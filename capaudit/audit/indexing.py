@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capaudit.audit import calls, conditions, containers, hazards, operators, results, stores
+from capaudit.audit import calls, conditions, containers, emptiness, hazards, operators, results, stores
 from capaudit.audit.conditions import Match
 from capaudit.audit.values import (
     NONE,
@@ -438,6 +438,7 @@ def _indexed(frame: Frame, target: Tensor, index: Value, node: ast.Subscript) ->
     parts = components(index, node.slice)
     rank = target.rank
     view, dynamic, device = True, target.dynamic, target.device
+    filled = False
     for alternatives in parts:
         drop = add = 0
         for component in alternatives:
@@ -448,6 +449,9 @@ def _indexed(frame: Frame, target: Tensor, index: Value, node: ast.Subscript) ->
                     continue
                 view = False
                 dynamic = dynamic or guessed_element(component) == "bool" or atom.dynamic
+                if len(parts) == len(alternatives) == 1:
+                    mask = guessed_element(component) == "bool"
+                    filled = emptiness.is_filled(frame.function, node, node.slice) if mask else atom.filled
                 if guessed_element(component) == "bool" or atom.rank != 1:
                     rank = None
             elif isinstance(atom, (Const, Host)) and atom.type_name == "int":
@@ -463,7 +467,14 @@ def _indexed(frame: Frame, target: Tensor, index: Value, node: ast.Subscript) ->
                 rank = None
         if rank is not None:
             rank = max(rank - drop + add, 0)
-    return like(target, rank=rank, dynamic=dynamic, device=device, storage=target.storage if view else "fresh")
+    return like(
+        target,
+        rank=rank,
+        dynamic=dynamic,
+        device=device,
+        storage=target.storage if view else "fresh",
+        filled=dynamic and filled,
+    )
 
 
 # -- writes ---------------------------------------------------------------------------------------------------

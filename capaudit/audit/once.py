@@ -325,9 +325,18 @@ def _always_settles(
                     )
                 ):
                     return True
-        if any(isinstance(inner, ast.Return) for inner in walk(statement)):
+        if _returns(statement):
             return False
     return False
+
+
+def _returns(statement: ast.AST) -> bool:
+    """Whether a statement may leave the function that it stands in."""
+    if isinstance(statement, ast.Return):
+        return True
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+        return False
+    return any(_returns(inner) for inner in ast.iter_child_nodes(statement))
 
 
 def _callees(machine: Machine, function: FunctionInfo, call: ast.Call) -> list[FunctionInfo]:

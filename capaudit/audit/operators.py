@@ -7,7 +7,7 @@ import operator as python_operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import builtin_calls, calls, containers, hazards
+from capaudit.audit import builtin_calls, calls, containers, emptiness, hazards
 from capaudit.audit.values import (
     NONE,
     NOTHING,
@@ -109,6 +109,8 @@ def _binary_atoms(frame: Frame, op: ast.operator, a: Atom, b: Atom, node: ast.AS
     name_a, name_b = _type_name(a), _type_name(b)
     if name_a and name_b:
         taint = stronger(getattr(a, "taint", None), getattr(b, "taint", None))
+        if taint == emptiness.size_taint(True):
+            taint = emptiness.size_taint(False)
         return host(_promote(op, name_a, name_b), taint)
     return unknown
 
@@ -300,6 +302,8 @@ def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Comp
         return host("bool")
     if isinstance(a, Const) and isinstance(b, Const):
         return _fold_compare(op, a, b)
+    if emptiness.is_positive(a) and isinstance(b, Const) and b.value == 0:
+        return const(isinstance(op, (ast.NotEq, ast.Gt, ast.GtE)))
     taint = stronger(taint_of((a,)), taint_of((b,)))
     if a is UNKNOWN or b is UNKNOWN:
         return unknown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import conditions, hazards, operators, regions, stores
+from capaudit.audit import conditions, emptiness, hazards, operators, regions, stores
 from capaudit.audit.contexts import Cell, Rebind
 from capaudit.audit.values import (
     KEPT,
@@ -157,7 +157,18 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         element = "int"
     if made.path.rpartition(".")[2] in _PROMOTING:
         element = _promoted(element, made)
-    result = like(base, element=element, rank=rank, dynamic=dynamic, storage="fresh", pinned="pinned" in spec.flags)
+    filled = dynamic and base.filled
+    if "dynamic" in spec.flags:
+        filled = made.subject is not None and emptiness.is_filled(frame.function, made.node, made.subject)
+    result = like(
+        base,
+        element=element,
+        rank=rank,
+        dynamic=dynamic,
+        storage="fresh",
+        pinned="pinned" in spec.flags,
+        filled=filled,
+    )
     if arrays and made.path.endswith("to_torch"):
         result = like(result, device=arrays[0].device, storage=arrays[0].storage)
     if "view" in spec.flags and first.storage != "fresh":
@@ -373,7 +384,7 @@ def _host(frame: Frame, spec: ResultSpec, made: Call) -> Value:
     for v in made.everything:
         taint = stronger(taint, operators.taint_of(v))
     if isinstance(made.receiver, Tensor) and made.receiver.dynamic and not _trailing_axis(made):
-        taint = stronger(taint, ("dynamic", "", None))
+        taint = stronger(taint, emptiness.size_taint(made.receiver.filled))
     effects = made.operation.effects
     if "host-rng" in effects:
         taint = ("rng", made.path, (frame.module, made.node))

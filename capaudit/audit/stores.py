@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from capaudit.audit import once
+from capaudit.audit import once, stamps
 from capaudit.audit.contexts import Cell, Context, Rebind
 from capaudit.audit.values import (
     KEPT,
@@ -46,7 +46,7 @@ def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
     value = frame.machine.read_cell(cell, frame.context)
     if frame.recording and not is_written(frame, cell):
         if cell.persistent and _may_carry(value):
-            frame.context.entry_reads.setdefault(cell, (frame.module, node or ast.Pass()))
+            stamps.note_read(frame.context, cell, (frame.module, node or ast.Pass()), stamps.since(frame, cell))
         if cell in frame.machine.watched:
             frame.context.items.setdefault("host-reads", {})[cell] = None
     return value
@@ -145,6 +145,8 @@ def write_cell(
     _note_dropped_graph(frame, cell, before, value, place)
     lazy = _note_lazy(frame, cell, value, place, name, swap)
     _note_varying(frame, cell, value, place, name, augmented, source)
+    if augmented:
+        stamps.advance(frame, cell)
     if not lazy:
         _note_rebind(frame, cell, value, place, swap)
     note_written(frame, cell)
@@ -442,12 +444,15 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
     context = frame.context
     if callee not in frame.absorbed:
         frame.absorbed.add(callee)
+        stamped = callee.items.get("stamped", {})
         for cell, place in callee.entry_reads.items():
             if _written_key(cell) not in frame.env:
-                context.entry_reads.setdefault(cell, place)
+                stamps.note_read(context, cell, place, stamped.get(cell))
     for cell in callee.items.get("host-reads", ()):
         if _written_key(cell) not in frame.env:
             context.items.setdefault("host-reads", {})[cell] = None
+    if advanced := callee.items.get("advanced"):
+        context.items.setdefault("advanced", {}).update(advanced)
     frame.writes += len(callee.must_write)
     for cell in callee.must_write:
         frame.env[_written_key(cell)] = ()

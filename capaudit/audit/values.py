@@ -80,6 +80,8 @@ class Host(Atom):
     taint: tuple[Any, ...] | None
 
 
+FILLED = "filled"
+"""Label of a size that depends on data and is not 0."""
 KEPT = "kept"
 """Storage of a buffer that a library's object keeps and shows again at every call."""
 
@@ -90,12 +92,13 @@ class Tensor(Atom):
     ``device``: ``cuda``, ``cpu``. ``sure`` is false where an annotation alone says that it is a device tensor.
     ``element``: ``bool``, ``int``, ``float`` or ``None``. ``rank``: number of axes or ``None``. ``dynamic``: the
     shape depends on device data. ``storage``: ``fresh``, ``other``, ``KEPT`` or the heap cell it was read from.
-    ``pinned``: page-locked host memory. ``frozen``: built from Python state that a replay does not advance.
+    ``pinned``: page-locked host memory. ``filled``: of a data-dependent shape, but not empty. ``frozen``: built
+    from Python state that a replay does not advance.
     """
 
-    __slots__ = ("device", "dynamic", "element", "pinned", "rank", "storage", "sure")
+    __slots__ = ("device", "dynamic", "element", "filled", "pinned", "rank", "storage", "sure")
     group = 1
-    fields = ("device", "sure", "element", "rank", "dynamic", "storage", "pinned")
+    fields = ("device", "sure", "element", "rank", "dynamic", "storage", "pinned", "filled")
     device: str
     sure: bool
     element: str | None
@@ -103,6 +106,7 @@ class Tensor(Atom):
     dynamic: bool
     storage: Any
     pinned: bool
+    filled: bool
 
 
 class Array(Atom):
@@ -304,7 +308,7 @@ def tensor(
     storage: Any = "fresh",
     pinned: bool = False,
 ) -> Tensor:
-    result: Tensor = _intern(Tensor, device, sure, element, rank, dynamic, storage, pinned)
+    result: Tensor = _intern(Tensor, device, sure, element, rank, dynamic, storage, pinned, False)
     return result
 
 
@@ -528,6 +532,7 @@ def _merge_tensors(atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
                 sure=other.sure and atom.sure,
                 rank=other.rank if other.rank == atom.rank else None,
                 storage=other.storage if other.storage == atom.storage else "other",
+                filled=other.filled and atom.filled,
             )
     return tuple(merged[item] if isinstance(item, tuple) else item for item in order)
 
@@ -595,8 +600,8 @@ def _open(atom: Atom) -> bool:
 _TAINTS = {"dynamic": 5, "device": 4, "rng": 3, "clock": 2, "frozen": 1}
 
 
-def _taint_rank(taint: tuple[Any, ...]) -> tuple[int, str]:
-    return (_TAINTS.get(taint[0], 0), str(taint[1:]))
+def _taint_rank(taint: tuple[Any, ...]) -> tuple[int, bool, str]:
+    return (_TAINTS.get(taint[0], 0), taint[1] != FILLED, str(taint[1:]))
 
 
 def stronger(left: tuple[Any, ...] | None, right: tuple[Any, ...] | None) -> tuple[Any, ...] | None:

@@ -12,6 +12,7 @@ from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
 from capaudit.audit.fallback import silent_fallbacks
 from capaudit.audit.frame import _strength
 from capaudit.audit.regions import OWN_STREAMS
+from capaudit.audit.stamps import is_steady
 from capaudit.audit.stores import is_restored, keeps
 from capaudit.audit.streams import judge_streams
 from capaudit.knowledge import Knowledge
@@ -70,7 +71,9 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
     for context in parents:
         result.functions.add(context.function.owner if context.function else context.module.name)
         for record in context.records.values():
-            if record.cell is None or not (record.cell in restarted or is_restored(record.cell, root, parents)):
+            if record.cell is not None and (record.cell in restarted or is_restored(record.cell, root, parents)):
+                continue
+            if record.hazard != "CAP501" or not is_steady(context, root, record.node):
                 _keep(best, record, context)
         for node, (resolved, text) in context.calls.items():
             key = (context.module.file, *_span(node))

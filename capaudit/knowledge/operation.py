@@ -56,6 +56,7 @@ PREDICATE_WORDS: Final = frozenset(
         "slice",
         "tensor-slice",
         "full-element",
+        "no-size",
     ]
 )
 RESULT_KINDS: Final = frozenset(

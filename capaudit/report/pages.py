@@ -42,6 +42,7 @@ _SPOKEN: Final = {
     "slice": "a slice",
     "tensor-slice": "a slice bounded by a device tensor",
     "full-element": "a number for every axis",
+    "no-size": "a shape with no elements",
 }
 
 

@@ -1,0 +1,113 @@
+"""Values that a time stamp keeps fresh: each is bound anew at its first use after the stamp has moved on.
+
+``if self.stamp < self.now: self.value = ...; self.stamp = self.now`` leaves a value that was bound since
+``now`` advanced last, whichever way the test goes. A tick that advances ``now`` before it uses the value
+therefore never reads what an earlier tick has bound.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from capaudit.audit import expressions
+from capaudit.audit.contexts import Cell, Context
+from capaudit.audit.values import Instance
+from capaudit.program import Module
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Environment, Frame
+
+_MARK = ".s"
+_ANY = f"{_MARK}*"
+
+
+def clock(frame: Frame, node: ast.If) -> tuple[Cell, bool] | None:
+    """The cell that a test compares a stamp with, and the truth of the test under which the stamp is out of date."""
+    match node.test:
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.Gt() | ast.NotEq()], comparators=[right]) if not node.orelse:
+            stale, body = True, node.body
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.GtE() | ast.LtE()], comparators=[right]) if (
+            not node.orelse and isinstance(node.body[-1], ast.Return)
+        ):
+            whole = frame.function.node if frame.function else None
+            stale, body = False, whole.body if isinstance(whole, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+        case _:
+            return None
+    now = next((b for a, b in ((left, right), (right, left)) if _follows(body, a, b)), None)
+    if not isinstance(now, ast.Attribute):
+        return None
+    for atom in expressions.quietly(frame, now.value):
+        if isinstance(atom, Instance):
+            cell = frame.machine.existing_cell(atom, now.attr)
+            return None if cell is None else (cell, stale)
+    return None
+
+
+def _follows(body: list[ast.stmt], stamp: ast.expr, now: ast.expr) -> bool:
+    """Whether a block sets the stamp to what it was compared with."""
+    wanted = ast.unparse(stamp), ast.unparse(now)
+    return any(
+        isinstance(s, ast.Assign)
+        and len(s.targets) == 1
+        and isinstance(s.targets[0], ast.Attribute)
+        and (ast.unparse(s.targets[0]), ast.unparse(s.value)) == wanted
+        for s in body
+    )
+
+
+def mark_current(frame: Frame, now: Cell) -> None:
+    """Where the stamp is up to date, what is read was bound since ``now`` advanced."""
+    if frame.env is not None:
+        frame.env[_ANY] = ()
+        frame.context.items.setdefault("stamps", {})[_ANY] = now
+
+
+def mark_refreshed(frame: Frame, now: Cell, before: Environment, refreshed: Environment) -> None:
+    """Behind the test, what the refreshing branch has bound was bound since ``now`` advanced."""
+    if frame.env is None:
+        return
+    for key in list(refreshed):
+        if key.startswith(".w") and key not in before:
+            mark = _MARK + key[2:]
+            frame.env[mark] = ()
+            frame.context.items.setdefault("stamps", {})[mark] = now
+
+
+def since(frame: Frame, cell: Cell) -> Cell | None:
+    """The clock since whose last advance a cell was bound for certain, where there is one."""
+    env = frame.env or {}
+    stamps = frame.context.items.get("stamps")
+    if not stamps:
+        return None
+    mark = f"{_MARK}{id(cell)}"
+    return stamps[mark] if mark in env else stamps[_ANY] if _ANY in env else None
+
+
+def advance(frame: Frame, cell: Cell) -> None:
+    """Note that a tick moves a number on."""
+    frame.context.items.setdefault("advanced", {})[cell] = None
+
+
+def note_test(frame: Frame, node: ast.AST, now: Cell) -> None:
+    """Note a test of a stamp."""
+    frame.context.items.setdefault("stamp-tests", {})[node] = now
+
+
+def is_steady(context: Context, root: Context, node: ast.AST) -> bool:
+    """Whether a test of a stamp ends alike in every tick: each tick advances the clock in the same places."""
+    return context.items.get("stamp-tests", {}).get(node) in root.items.get("advanced", ())
+
+
+def note_read(context: Context, cell: Cell, place: tuple[Module, ast.AST], clock: Cell | None) -> None:
+    """Note a read of what an earlier tick may have bound, unless a clock that has advanced here rules that out."""
+    if clock is not None and clock in context.items.get("advanced", ()):
+        return
+    stamped = context.items.setdefault("stamped", {})
+    if cell not in context.entry_reads:
+        context.entry_reads[cell] = place
+        if clock is not None:
+            stamped[cell] = clock
+    elif stamped.get(cell) not in (None, clock):
+        del stamped[cell]
+        context.entry_reads[cell] = place
