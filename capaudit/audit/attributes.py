@@ -53,6 +53,7 @@ from capaudit.audit.values import (
 )
 from capaudit.model import Confidence
 from capaudit.program import ClassInfo, FunctionInfo, Module, walk
+from capaudit.program.index import absolute_source
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
@@ -195,11 +196,7 @@ def local_import(frame: Frame, node: ast.Import | ast.ImportFrom) -> None:
             target = names.module_or_external(alias.name if alias.asname else bound_name)
             frame.bind(bound_name, symbol_value(frame, target))
         return
-    source = node.module or ""
-    if node.level:
-        parts = frame.module.package.split(".") if frame.module.package else []
-        parts = parts[: len(parts) - (node.level - 1)] if node.level > 1 else parts
-        source = ".".join([*parts, *([node.module] if node.module else [])])
+    source = absolute_source(frame.module, node)
     for alias in node.names:
         symbol = names.attribute(names.module_or_external(source), alias.name)
         frame.bind(alias.asname or alias.name, symbol_value(frame, symbol))

@@ -15,6 +15,7 @@ from capaudit.audit import (
     hints,
     instances,
     models,
+    once,
     operators,
     stores,
 )
@@ -175,11 +176,30 @@ def _getattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
             parts = _name_parts(node)
             for atom in target:
                 result = join(result, _any_attribute(frame, atom, node, parts))
-    if default:
+    if default and not _always_has(frame, target, name):
         result = (
             join(tuple(a for a in result if a is not UNKNOWN), default) if result != unknown else join(result, default)
         )
     return result
+
+
+def _always_has(frame: Frame, target: Value, name: Value) -> bool:
+    """Whether construction binds the attribute for certain, so that a default is never used."""
+    names = frame.machine.names
+    keys = [key.value for key in name if isinstance(key, Const) and isinstance(key.value, str)]
+    if len(keys) != len(name) or not all(isinstance(atom, Instance) for atom in target):
+        return False
+    return all(
+        any(
+            key in owner.methods
+            or key in owner.values
+            or any(method.name in ("__init__", "__post_init__") for method in names.stores_of(owner).get(key, ()))
+            for owner in names.mro(atom.cls)
+        )
+        for atom in target
+        if isinstance(atom, Instance)
+        for key in keys
+    )
 
 
 def _note_private(frame: Frame, target: Value, name: str, node: ast.expr) -> None:
@@ -232,7 +252,7 @@ def _setattr(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
                 assignments.write_attribute(frame, atom, key.value, value, node)
             elif isinstance(atom, Instance) and (parts := _name_parts(node)):
                 assignments.write_attribute(frame, atom, _wildcard(parts), value, node)
-            elif isinstance(atom, Instance):
+            elif isinstance(atom, Instance) and not once.is_first_use(frame):
                 instances.ensure_constructed(frame, atom)
                 for cell in list(frame.machine.owner_cells(atom).values()):
                     if stores.holds_buffers(cell.value) and stores.holds_buffers(value):
@@ -646,10 +666,18 @@ def _nullcontext(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
 
 
 def _parameter(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
-    value = _first(arguments)
+    value = _first(arguments) if frame.tick else _following(_first(arguments))
     return tuple(
         like(a, element="float" if a.element is None else a.element) if isinstance(a, Tensor) else a for a in value
     ) or (tensor("cuda", element="float"),)
+
+
+def _following(value: Value) -> Value:
+    """What a module registers goes where the module goes, and that is the device before anything is captured."""
+    return tuple(
+        like(a, device="cuda", sure=False, pinned=False) if isinstance(a, Tensor) and a.device == "cpu" else a
+        for a in value
+    )
 
 
 def _compiled(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None:
@@ -675,6 +703,8 @@ def _module_method(frame: Frame, receiver: Instance, name: str, arguments: Argum
     if name in ("register_buffer", "register_parameter", "add_module", "register_module"):
         key = _first(arguments)
         value = arguments.positional[1] if len(arguments.positional) > 1 else arguments.keywords.get("tensor", none)
+        if not frame.tick:
+            value = _following(value)
         if len(key) == 1 and isinstance(key[0], Const):
             cell = frame.machine.cell(receiver, str(key[0].value))
             stores.write_cell(frame, cell, value, node, str(key[0].value))

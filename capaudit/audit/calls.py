@@ -259,7 +259,7 @@ def call_instance(frame: Frame, atom: Instance, arguments: Arguments, node: ast.
             for target, receiver in instances.dispatch(machine, atom, name, method):
                 result = join(result, call_function(frame, target, receiver, arguments, node))
             return result
-    for sub in machine.names.subclasses(atom.cls) if atom.site is None else ():
+    for sub in machine.subclasses(atom.cls) if atom.site is None else ():
         if machine.names.method(sub, "__call__") or machine.names.method(sub, "forward"):
             return call_instance(frame, instance(sub), arguments, node)
     if any(
@@ -352,7 +352,7 @@ def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr
         return host("any")
     if atom.open:
         result: Value = NOTHING
-        for candidate in [cls, *machine.names.subclasses(cls)][:24]:
+        for candidate in [cls, *machine.subclasses(cls)][:24]:
             result = join(result, construct(frame, class_ref(candidate), arguments, node))
         return result
 

@@ -19,6 +19,7 @@ from capaudit.audit.machine import Machine
 from capaudit.audit.names import Names
 from capaudit.audit.options import AuditOptions, program_roots
 from capaudit.audit.order_rules import order_findings
+from capaudit.audit.providers import refused
 from capaudit.audit.regions import note_given_streams
 from capaudit.audit.restarts import note_restarts
 from capaudit.audit.static_audits import static_audits
@@ -154,6 +155,7 @@ def _verdicts(
     machine: Machine, entry: Entry, options: AuditOptions, trees: dict[str, Tree]
 ) -> tuple[Verdicts, list[tuple[str, int, int]]]:
     """Return what one boundary amounts to, and file, first and last line of every function that it reaches."""
+    machine.refused = refused(machine.names, entry.cls)
     root = evaluate_entry(machine, entry)
     note_restarts(machine, root)
     late: list[Rebind] = late_rebinds(machine, root, entry)

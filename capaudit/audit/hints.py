@@ -35,6 +35,7 @@ from capaudit.audit.values import (
     items,
     join,
     join_all,
+    library,
     library_object,
     mapping,
     none,
@@ -148,7 +149,11 @@ def _subscript(machine: Machine, module: Module, node: ast.Subscript, cls: Class
         return mapping(read(inner[0]), read(inner[-1]))
     if name in ("type", "Type"):
         target = read(inner[0])
-        found = tuple(class_ref(atom.cls, True) for atom in target if isinstance(atom, Instance))
+        found = tuple(
+            class_ref(atom.cls, True) if isinstance(atom, Instance) else library(atom.path)
+            for atom in target
+            if isinstance(atom, (Instance, Object))
+        )
         return found or unknown
     if name in ("Callable", "Coroutine", "Awaitable"):
         return returns(read(inner[-1])) if name == "Callable" else read(inner[-1])

@@ -111,7 +111,7 @@ def _cells_held(machine: Machine, cls: ClassInfo, name: str) -> list[Cell]:
 
 
 def _constructed(machine: Machine, cls: ClassInfo) -> list[Instance]:
-    classes = (cls, *machine.names.subclasses(cls)[:_MOST_OVERRIDES])
+    classes = (cls, *machine.subclasses(cls)[:_MOST_OVERRIDES])
     found: list[Instance] = []
     for one in classes:
         made = machine.instances.get(one)
@@ -161,7 +161,7 @@ def _inherited(frame: Frame, atom: Instance, name: str, node: ast.expr) -> Value
     if hook is not None:
         return calls.call_function(frame, hook, atom, [const(name)], node)
     if atom.site is None:
-        for sub in machine.names.subclasses(atom.cls)[:_MOST_OVERRIDES]:
+        for sub in machine.subclasses(atom.cls)[:_MOST_OVERRIDES]:
             method = machine.names.method(sub, name)
             if method is not None:
                 return read(frame, instance(sub), name, node)
@@ -289,9 +289,9 @@ def dispatch(machine: Machine, atom: Instance, name: str, method: FunctionInfo) 
     if atom.site is not None:
         return [(method, atom)]
     targets: dict[FunctionInfo, Instance] = {}
-    if not calls.is_stub(method.node) or not machine.names.subclasses(atom.cls):
+    if not calls.is_stub(method.node) or not machine.subclasses(atom.cls):
         targets[method] = atom
-    for sub in machine.names.subclasses(atom.cls):
+    for sub in machine.subclasses(atom.cls):
         override = machine.names.method(sub, name)
         if override is not None and override not in targets and override is not method:
             owner = override.cls
@@ -548,7 +548,7 @@ def field_flow(frame: Frame, cls: ClassInfo, name: str) -> Value:
         return machine.memo[key]  # type: ignore[no-any-return]
     machine.memo[key] = NOTHING
     result: Value = NOTHING
-    classes = [cls, *machine.names.subclasses(cls)]
+    classes = [cls, *machine.subclasses(cls)]
     for candidate in classes:
         order = field_names(machine, candidate)
         for module, call, owner in machine.program.calls_to(candidate.name):

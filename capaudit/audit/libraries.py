@@ -200,6 +200,9 @@ def call_object(frame: Frame, atom: Object, arguments: Arguments, node: ast.expr
     if operation is None:
         if atom.path.startswith("torch.nn."):
             return module_result(frame, arguments, node)
+        if atom.site is None and not atom.content and "." in atom.path:
+            # An annotation alone named it, and such an object cannot be called: the class itself was meant.
+            return call(frame, atom.path, None, arguments, node)
         return None
     return apply(frame, Call(operation, path, atom, arguments, node))
 
@@ -271,7 +274,13 @@ def _confidence(made: Call) -> Confidence:
                 return Confidence.LIKELY
     if made.receiver is None and any(UNKNOWN in value for value in made.everything):
         return Confidence.LIKELY
+    if isinstance(made.receiver, Object) and made.receiver.site is None and _asks_for_flags(made.operation):
+        return Confidence.LIKELY  # how it was made is not known
     return Confidence.CERTAIN
+
+
+def _asks_for_flags(operation: Operation) -> bool:
+    return any(word.startswith("flag:") for case in operation.cases for _, words in case.when for word, _ in words)
 
 
 def _weaker(found: Confidence, operation: Operation) -> Confidence:

@@ -81,10 +81,16 @@ class Machine:
         self.speculative = 0  # evaluating methods only to learn what they bind
         self.watched: dict[Cell, None] = {}  # host state of which it is asked whether a tick reads it before binding it
         self.warm = False  # the whole boundary is seen to run before the capture
+        self.refused: frozenset[ClassInfo] = frozenset()  # what the boundary's own constructor turns down
         self.memo: dict[Any, Any] = {}
         self.capturing: list[tuple[FunctionInfo, int]] = []
         self._runner = runner
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
+
+    def subclasses(self, cls: ClassInfo) -> tuple[ClassInfo, ...]:
+        """The proper subclasses in the program that the boundary may meet, in file order."""
+        found = self.names.subclasses(cls)
+        return tuple(sub for sub in found if sub not in self.refused) if self.refused else found
 
     # -- contexts ---------------------------------------------------------------------------------
 

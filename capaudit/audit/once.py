@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from capaudit.audit import expressions, operators, stores
-from capaudit.audit.values import Instance
+from capaudit.audit.values import Instance, Tensor
 from capaudit.program import ClassInfo, FunctionInfo, walk
 from capaudit.program.symbols import dotted_text
 
@@ -101,6 +101,11 @@ def is_first_binding(frame: Frame, cell: Cell) -> bool:
     if ONCE not in frame.mode:
         return False
     return GROWTH not in frame.mode or REFUSED in frame.mode or not stores.owns_buffers(frame.machine, cell.first)
+
+
+def is_first_use(frame: Frame) -> bool:
+    """Whether the code at hand stands behind a guard that lets it run once and replaces nothing that is in use."""
+    return ONCE in frame.mode and GROWTH not in frame.mode
 
 
 def alias(test: ast.expr, wanted: bool) -> frozenset[str]:
@@ -214,8 +219,13 @@ def _compared(frame: Frame, left: ast.expr, operator: ast.cmpop, right: ast.expr
         isinstance(operator, _EQUALITIES) and isinstance(operator, ast.NotEq) == wanted
     ):
         for side, other in ((left, right), (right, left)):
-            if (measured := _measured(frame, side)) is not None:
+            if (measured := _measured(frame, side)) is not None and not _is_tensor(frame, side):
                 yield Guard(*measured, _FIXED if _is_fixed(frame, other) else _SIZE)
+
+
+def _is_tensor(frame: Frame, node: ast.expr) -> bool:
+    """Whether a comparison asks for device data, not for a size."""
+    return any(isinstance(atom, Tensor) for atom in expressions.quietly(frame, node))
 
 
 def _attribute(frame: Frame, node: ast.expr) -> tuple[ast.expr, str] | None:
@@ -228,13 +238,17 @@ def _attribute(frame: Frame, node: ast.expr) -> tuple[ast.expr, str] | None:
             return node.value, node.attr
         case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str() as name), *_]):
             return owner, name
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Name(id=name), *_]):
+            return owner, _COMPUTED + name
         case ast.Call(func=ast.Attribute(attr="get", value=ast.Attribute() as container)):
             return container.value, container.attr
         case _:
             return None
 
 
-_MEASURES = ("shape", "size", "capacity", "nbytes", "numel", "dim", "__len__")
+_COMPUTED = "*"
+"""Begins the name of an attribute that a variable holds: ``getattr(self, name)`` is ``*name``."""
+_MEASURES = ("shape", "size", "capacity", "nbytes", "numel", "dim", "__len__", "device", "dtype")
 
 
 def _measured(frame: Frame, node: ast.expr) -> tuple[ast.expr, str] | None:
@@ -245,6 +259,9 @@ def _measured(frame: Frame, node: ast.expr) -> tuple[ast.expr, str] | None:
             return _measured(frame, origin) if isinstance(origin, (ast.Attribute, ast.Call, ast.Subscript)) else None
         case ast.Subscript():
             return _measured(frame, node.value)
+        case ast.Tuple(elts=[first, *rest]):
+            measured = _measured(frame, first) if isinstance(first, ast.Subscript) else None
+            return measured if all(isinstance(part, ast.Subscript) for part in rest) else None
         case ast.Call(func=ast.Name(id="len" | "int" | "tuple"), args=[inner]):
             return _measured(frame, inner)
         case ast.Call(func=ast.Attribute(attr=name, value=inner)) if name in _MEASURES:
@@ -368,6 +385,8 @@ def _binds(node: ast.AST, guard: Guard) -> bool:
             return _stores(target, guard) and _disarms(value, guard)
         case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value=name), value]):
             return name == guard.name and _disarms(value, guard)
+        case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Name(id=name), value]):
+            return _COMPUTED + name == guard.name and _disarms(value, guard)
         case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr=name))):
             return guard.kind == _ABSENT and name == guard.name and method in ("setdefault", "update", "add")
         case _:

@@ -419,7 +419,7 @@ def _collect_body(module: Module, body: Iterable[ast.stmt], cls: ClassInfo | Non
                     target = alias.name if alias.asname else bound
                     module.imports[bound] = ImportedName(target, None)
             case ast.ImportFrom():
-                source = _absolute(module, node)
+                source = absolute_source(module, node)
                 for alias in node.names:
                     if alias.name == "*":
                         module.star_imports.append(source)
@@ -452,7 +452,8 @@ def _collect_body(module: Module, body: Iterable[ast.stmt], cls: ClassInfo | Non
                 pass
 
 
-def _absolute(module: Module, node: ast.ImportFrom) -> str:
+def absolute_source(module: Module, node: ast.ImportFrom) -> str:
+    """The dotted name of the module that a ``from`` statement in a module names."""
     if not node.level:
         return node.module or ""
     parts = module.package.split(".") if module.package else []
