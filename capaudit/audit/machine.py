@@ -90,7 +90,18 @@ class Machine:
     def subclasses(self, cls: ClassInfo) -> tuple[ClassInfo, ...]:
         """The proper subclasses in the program that the boundary may meet, in file order."""
         found = self.names.subclasses(cls)
-        return tuple(sub for sub in found if sub not in self.refused) if self.refused else found
+        return tuple(sub for sub in found if not self._is_refused(sub)) if self.refused else found
+
+    def _is_refused(self, cls: ClassInfo) -> bool:
+        """Whether the boundary cannot meet a class: it is turned down, or only what is turned down makes it."""
+        if cls in self.refused:
+            return True
+        key = ("refused", cls)
+        known: bool | None = self.memo.get(key)
+        if known is None:
+            makers = [owner.cls if owner is not None else None for _, _, owner in self.program.calls_to(cls.name)]
+            known = self.memo[key] = bool(makers) and all(maker in self.refused for maker in makers)
+        return known
 
     # -- contexts ---------------------------------------------------------------------------------
 

@@ -333,6 +333,66 @@ class Env:
     assert told == {19: "possible", 21: "certain", 28: "certain"}
 
 
+def test_what_a_cache_misses_and_what_starts_once_behind_two_guards_is_possible(tmp_path: Path) -> None:
+    source = """import subprocess
+import torch
+
+class Env:
+    def __init__(self):
+        self.x = torch.zeros(4, device="cuda")
+        self.process = None
+        self.facts = None
+        self.columns = None
+        self.device = self.x.device
+
+    def start(self):
+        if self.process is not None:
+            return
+        def report(line):
+            if line:
+                return
+            print(line)
+        self.process = subprocess.Popen(["worker"])
+        self.facts = (report, 1)
+
+    def ask(self):
+        if self.facts is None:
+            self.start()
+        return self.facts
+
+    def column(self, first: tuple, second: tuple):
+        key = (first, second)
+        cached = self.columns
+        if cached is not None and (cached[0], cached[1]) == key:
+            return cached[2]
+        made = torch.as_tensor(first, device="cuda")
+        self.columns = (*key, made)
+        return made
+
+    def scale(self, name: str, values: list):
+        cached = getattr(self, name, None)
+        if cached is not None and cached.device == self.device:
+            return cached
+        cached = torch.as_tensor(values, device="cuda")
+        setattr(self, name, cached)
+        return cached
+
+    def step(self, first: tuple, second: tuple, name: str, values: list):
+        self.ask()
+        self.x.add_(self.column(first, second))
+        self.x.mul_(self.scale(name, values))
+        self.x.add_(torch.as_tensor(values, device="cuda"))
+"""
+    found = audit_text(tmp_path, source).findings
+    told = {(finding.place.line, finding.code): finding.confidence for finding in found}
+    line = {text: n for n, text in enumerate(source.splitlines(), 1)}
+    assert told[line['        self.process = subprocess.Popen(["worker"])'], "CAP602"] == "possible"
+    assert told[line['        made = torch.as_tensor(first, device="cuda")'], "CAP103"] == "possible"
+    assert told[line['        cached = torch.as_tensor(values, device="cuda")'], "CAP103"] == "possible"
+    assert told[line['        self.x.add_(torch.as_tensor(values, device="cuda"))'], "CAP103"] == "certain"
+    assert not [key for key in told if key[1] == "CAP304"]
+
+
 def test_an_allocation_for_buffers_that_share_their_storage_is_possible(tmp_path: Path) -> None:
     program = """
 import torch
