@@ -347,6 +347,24 @@ def _always_settles(
     return False
 
 
+def is_filled_by_setup(machine: Machine, cell: Cell) -> bool:
+    """Whether the constructor, after it has bound a name to ``None``, binds it to something on every way through it."""
+    owner = cell.owner
+    if not isinstance(owner, Instance):
+        return False
+    key = ("filled-by-setup", owner.cls, cell.name)
+    known: bool | None = machine.memo.get(key)
+    if known is None:
+        init = machine.names.method(owner.cls, "__init__")
+        body = init.node.body if init is not None and isinstance(init.node.body, list) else []
+        guard = Guard(ast.Name("self"), cell.name, _ABSENT)
+        empty = [n for n, statement in enumerate(body) if any(_arms(node, guard) for node in walk(statement))]
+        rest = body[empty[-1] + 1 :] if empty else []
+        filled = init is not None and _always_settles(machine, init, rest, guard)
+        known = machine.memo[key] = filled and not _rearmed_by_method(machine, owner.cls, guard)
+    return known
+
+
 def _returns(statement: ast.AST) -> bool:
     """Whether a statement may leave the function that it stands in."""
     if isinstance(statement, ast.Return):

@@ -431,7 +431,7 @@ def is_warm(frame: Frame, cell: Cell | None = None) -> bool:
     """Whether the code at hand is seen to run before the capture."""
     if frame.machine.warm or frame.context.function in frame.machine.warmed:
         return True
-    return cell is not None and frame.function in cell.written_by
+    return cell is not None and (frame.function in cell.written_by or once.is_filled_by_setup(frame.machine, cell))
 
 
 _MOST_WRITES = 40
