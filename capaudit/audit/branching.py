@@ -11,7 +11,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capaudit.audit import correlated, guards, hazards, once, operators, stamps, stores
+from capaudit.audit import correlated, diagnoses, guards, hazards, once, operators, stamps, stores
 from capaudit.audit.contexts import Cell
 from capaudit.audit.values import NONE, NOTHING, Const, Function, Host, Kernel, Partial, Value, stronger
 from capaudit.model import Confidence
@@ -36,8 +36,12 @@ def run_if(frame: Frame, node: ast.If) -> None:
     from capaudit.audit.frame import merge, narrow
 
     held: list[Steered] = []
+    diagnosing = not node.orelse and diagnoses.follows_read(frame, node.test, node.body)
+    ending = not node.orelse and isinstance(node.body[-1], (ast.Return, ast.Continue))
+    rest_diagnoses = ending and diagnoses.follows_read(frame, node.test, once.following(frame, node))
     outer, frame.held = frame.held, held
-    checking, frame.checking = frame.checking, not node.orelse and _only_raises(node.body)
+    only_checks = diagnosing or rest_diagnoses or (not node.orelse and _only_raises(node.body))
+    checking, frame.checking = frame.checking, only_checks
     try:
         outcome = guards.test(frame, node.test, node)
     finally:
@@ -64,7 +68,9 @@ def run_if(frame: Frame, node: ast.If) -> None:
         modes = once.modes(frame, node.test, wanted, body) | once.alias(node.test, wanted)
         outside = frame.mode
         frame.mode = frame.mode | modes
+        frame.failure += diagnosing and wanted
         frame.run_block(body)
+        frame.failure -= diagnosing and wanted
         if modes:
             frame.mode = once.left(frame.mode, outside)
         frame.holding.pop()
@@ -79,6 +85,7 @@ def run_if(frame: Frame, node: ast.If) -> None:
             _guard_rest(frame, node, body, wanted)
     _share_writes(frame, ends)
     frame.env = merge(ends)
+    frame.failure += rest_diagnoses  # until the block ends
     if clock is not None:
         stamps.mark_refreshed(frame, clock[0], before, refreshed)
     for wanted in wrote:

@@ -162,18 +162,16 @@ class Frame:
         return calls.call_value(self, callee, arguments, node)
 
     def run_block(self, body: list[ast.stmt]) -> None:
-        failing = guards.always_raises(body)
-        mode = self.mode
-        if failing:
-            self.failure += 1
+        mode, failure = self.mode, self.failure
+        failing = guards.failing_from(body)
         try:
-            for statement in body:
+            for place, statement in enumerate(body):
                 if self.env is None:
                     return
+                self.failure += place == failing
                 self.run_statement(statement)
         finally:
-            if failing:
-                self.failure -= 1
+            self.failure = failure
             if self.mode is not mode and once.ONCE in self.mode:
                 self.mode = once.left(self.mode, mode)
 

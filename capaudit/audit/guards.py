@@ -54,9 +54,32 @@ class Outcome:
 
 def always_raises(body: list[ast.stmt]) -> bool:
     """True when the block cannot end without an exception: it is a failure path."""
-    if not body:
-        return False
-    last = body[-1]
+    return failing_from(body) == 0
+
+
+def failing_from(body: list[ast.stmt]) -> int | None:
+    """From which statement on a block leads to an exception whatever happens; ``None`` where it may end well."""
+    if not body or not _raises(body[-1]):
+        return None
+    escapes = [place for place, statement in enumerate(body) if _may_escape(statement)]
+    return escapes[-1] + 1 if escapes else 0
+
+
+def _may_escape(statement: ast.AST, in_loop: bool = False) -> bool:
+    """Whether a statement may leave the block that it stands in without an exception."""
+    match statement:
+        case ast.Return() | ast.Yield() | ast.YieldFrom():
+            return True
+        case ast.Break() | ast.Continue():
+            return not in_loop
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+            return False
+        case ast.For() | ast.AsyncFor() | ast.While():
+            in_loop = True
+    return any(_may_escape(inner, in_loop) for inner in ast.iter_child_nodes(statement))
+
+
+def _raises(last: ast.stmt) -> bool:
     match last:
         case ast.Raise():
             return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from capaudit.audit import calls, conditions, containers, emptiness, hazards, operators, results, stores
 from capaudit.audit.conditions import Match
@@ -252,13 +252,18 @@ def components(index: Value, node: ast.expr) -> list[list[Component]]:
             if isinstance(atom, Items):
                 split.extend(atom.items)
             else:
-                split.append((atom,))
-        values = [index] if not any(isinstance(a, Items) for a in index) else split
+                split.append(atom.item if _is_tuple(atom) else (atom,))
+        values = split if any(isinstance(a, Items) or _is_tuple(a) for a in index) else [index]
         parts = [node] * len(values)
     return [
         [Component(atom, _last_word(part), len(value)) for atom in value]
         for value, part in zip(values, parts, strict=True)
     ]
+
+
+def _is_tuple(atom: Atom) -> TypeGuard[Sequence]:
+    """Whether an index is a tuple of components of which one value is known, but not how many there are."""
+    return isinstance(atom, Sequence) and atom.kind == "tuple" and bool(atom.item)
 
 
 def _last_word(node: ast.expr) -> str:
@@ -436,7 +441,7 @@ def read_tensor(frame: Frame, target: Tensor, index: Value, node: ast.Subscript)
 def _indexed(frame: Frame, target: Tensor, index: Value, node: ast.Subscript) -> Tensor:
     """The tensor that an index selects: its rank, whether it is a view, whether its shape depends on data."""
     parts = components(index, node.slice)
-    rank = target.rank
+    rank = None if any(_is_tuple(atom) for atom in index) else target.rank
     view, dynamic, device = True, target.dynamic, target.device
     filled = False
     for alternatives in parts:

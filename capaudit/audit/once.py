@@ -302,7 +302,7 @@ def _settles(
                 return True
     if depth == 0:
         return False
-    for callee in dict.fromkeys(f for call in called for f in _callees(machine, function, call)):
+    for callee in dict.fromkeys(f for call in called for f in callees(machine, function, call)):
         key = ("once-settles", callee, guard.name, guard.kind, guard.armed)
         if key not in machine.memo:
             machine.memo[key] = False
@@ -338,7 +338,7 @@ def _always_settles(
                         and _always_settles(machine, callee, callee.node.body, guard, depth - 1)
                         for call in walk(statement)
                         if isinstance(call, ast.Call)
-                        for callee in _callees(machine, function, call)
+                        for callee in callees(machine, function, call)
                     )
                 ):
                     return True
@@ -374,7 +374,8 @@ def _returns(statement: ast.AST) -> bool:
     return any(_returns(inner) for inner in ast.iter_child_nodes(statement))
 
 
-def _callees(machine: Machine, function: FunctionInfo, call: ast.Call) -> list[FunctionInfo]:
+def callees(machine: Machine, function: FunctionInfo, call: ast.Call) -> list[FunctionInfo]:
+    """The functions of the program that a call may run, by the text alone."""
     match call.func:
         case ast.Attribute(value=ast.Name(id="self"), attr=name) if function.cls is not None:
             method = machine.names.method(function.cls, name)

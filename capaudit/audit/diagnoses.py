@@ -1,0 +1,87 @@
+"""Code that names the culprit after a test of device data has found one, and does nothing but raise.
+
+``if not finite: for name, value in terms: if not value.isfinite().all(): raise ...`` reads the device again, but
+only on the way to an exception. The test itself is the fault and is reported where it stands.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from capaudit.audit import expressions, once
+from capaudit.audit.values import Host, Tensor
+from capaudit.program import FunctionInfo
+
+if TYPE_CHECKING:
+    from capaudit.audit.frame import Frame
+    from capaudit.audit.machine import Machine
+
+_DEEPEST = 2
+
+
+def follows_read(frame: Frame, test: ast.expr, body: list[ast.stmt]) -> bool:
+    """Whether a block runs on the word of a device value alone, and only raises."""
+    if frame.function is None or not frame.recording or not _diagnoses(frame.machine, frame.function, body):
+        return False
+    return any(_asks_device(frame, part) for part in _parts(test))
+
+
+def _parts(test: ast.expr) -> list[ast.expr]:
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _parts(inner)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return [part for value in values for part in _parts(value)]
+        case _:
+            return [test]
+
+
+def _asks_device(frame: Frame, test: ast.expr) -> bool:
+    value = expressions.quietly(frame, test)
+    return bool(value) and all(
+        (isinstance(atom, Tensor) and atom.device == "cuda")
+        or (isinstance(atom, Host) and atom.taint is not None and atom.taint[0] == "device")
+        for atom in value
+    )
+
+
+def _diagnoses(machine: Machine, function: FunctionInfo, body: list[ast.stmt]) -> bool:
+    key = ("diagnoses", function, body[0] if body else None)
+    known: bool | None = machine.memo.get(key)
+    if known is None:
+        raises = _Raises()
+        known = machine.memo[key] = _leads_nowhere(machine, function, body, raises, _DEEPEST) and raises.seen
+    return known
+
+
+class _Raises:
+    """Whether any exception was met."""
+
+    seen = False
+
+
+def _leads_nowhere(machine: Machine, function: FunctionInfo, body: list[ast.stmt], raises: _Raises, depth: int) -> bool:
+    return all(_leaves_nothing(machine, function, statement, raises, depth) for statement in body)
+
+
+def _leaves_nothing(machine: Machine, function: FunctionInfo, statement: ast.stmt, raises: _Raises, depth: int) -> bool:
+    match statement:
+        case ast.Raise():
+            raises.seen = True
+            return True
+        case ast.Pass() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Assign(targets=targets):
+            return all(isinstance(target, (ast.Name, ast.Tuple)) for target in targets)
+        case ast.If(body=body, orelse=orelse) | ast.For(body=body, orelse=orelse):
+            return _leads_nowhere(machine, function, [*body, *orelse], raises, depth)
+        case ast.Expr(value=ast.Call() as call) if depth:
+            callees = once.callees(machine, function, call)
+            return bool(callees) and all(
+                isinstance(callee.node.body, list)
+                and _leads_nowhere(machine, callee, callee.node.body, raises, depth - 1)
+                for callee in callees
+            )
+        case _:
+            return False
