@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -77,7 +78,7 @@ def _declared(program: Program, names: Names, options: AuditOptions, declared: B
     guess = options.capture if declared.origin == "command line" else None
     kind: CaptureKind = declared.capture
     if declared.origin == "command line":
-        kind = guess or inferred_capture(module)
+        kind = guess or inferred_capture(module, function)
     boundary = replace(declared, capture=kind, file=function.module.file, line=function.line)
     return Entry(boundary, function, cls)
 
@@ -140,10 +141,51 @@ def _nearest(wanted: str, candidates: list[str], what: str, extra: list[str] | N
     return f"the nearest {what} there are {shown}" if shown else "the sources hold no such name; check the paths"
 
 
-def inferred_capture(module: Module) -> CaptureKind:
-    """Who starts the capture of an entry that does not say: Warp where the module speaks Warp and no Torch."""
+def inferred_capture(module: Module, function: FunctionInfo | None = None) -> CaptureKind:
+    """Who starts the capture of an entry that does not say.
+
+    That is what captures it in its own module, where something does; else Warp where the module speaks Warp
+    and no Torch.
+    """
+    seen = _seen_capture(module, function.name) if function is not None else None
+    if seen is not None:
+        return seen
     imported = {item.module.partition(".")[0] for item in module.imports.values()}
     return "warp" if "warp" in imported and "torch" not in imported else "torch"
+
+
+def _seen_capture(module: Module, name: str) -> CaptureKind | None:
+    """The one kind of capture around the calls of a function in its module."""
+    if "ScopedCapture" not in module.source:
+        return None
+    kinds = {kind for kind in _captures_of(module.tree, name, frozenset()) if kind is not None}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _captures_of(node: ast.AST, name: str, around: frozenset[str]) -> Iterator[CaptureKind | None]:
+    """What captures each call of a name: the captures that stand around it."""
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        around = around | {kind for item in node.items if (kind := _opened(item.context_expr))}
+    elif isinstance(node, ast.Call) and dotted_text(node.func).rpartition(".")[2] == name and around:
+        if "shared" in around:
+            yield "shared"
+        else:
+            yield "torch" if "torch" in around else "warp"
+    for inner in ast.iter_child_nodes(node):
+        yield from _captures_of(inner, name, around)
+
+
+def _opened(node: ast.expr) -> str | None:
+    """The capture that a context manager opens; one that Torch has begun is made known to Warp as ``external``."""
+    if not isinstance(node, ast.Call):
+        return None
+    text = dotted_text(node.func)
+    if text.rpartition(".")[2] == "ScopedCapture":
+        external = [keyword.value for keyword in node.keywords if keyword.arg == "external"]
+        return (
+            "shared" if external and not (isinstance(external[0], ast.Constant) and not external[0].value) else "warp"
+        )
+    return "torch" if text.endswith("cuda.graph") else None
 
 
 # -- marks in the source ------------------------------------------------------------------------------------------
@@ -233,7 +275,7 @@ def _make_entry(
     # Several captures may stand in one function: the line keeps their reports apart.
     shown = f"{path}:{line}" if region is not None else path
     boundary = Boundary(
-        label or shown, path, kind or inferred_capture(function.module), origin, function.module.file, line
+        label or shown, path, kind or inferred_capture(function.module, function), origin, function.module.file, line
     )
     return Entry(boundary, function, cls, region)
 

@@ -46,6 +46,7 @@ from capaudit.audit.values import (
     items,
     join,
     join_all,
+    library,
     library_object,
     like,
     none,
@@ -121,6 +122,8 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
             from capaudit.audit.arguments import Arguments as Made
 
             return _plain_setattr(frame, Made([(receiver,), *arguments.positional]), node)
+        if path.startswith(("contextlib.ExitStack.", "contextlib.AsyncExitStack.")):
+            return _exit_stack(frame, path.rpartition(".")[2], arguments, node)
         if path in ("object.__init__", "object.__setattr__", "object.__post_init__"):
             return none
         if isinstance(receiver, Instance) and path == "typing.NamedTuple._replace":
@@ -138,6 +141,24 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
         return None
     handler = _HANDLERS.get(path)
     return handler(frame, arguments, node) if handler is not None else None
+
+
+def _exit_stack(frame: Frame, method: str, arguments: Arguments, node: ast.expr) -> Value | None:
+    """What a stack is given runs in the block that the stack closes: at once, or when the block ends."""
+    from capaudit.audit import regions
+    from capaudit.audit.arguments import Arguments as Made
+
+    first = _first(arguments)
+    match method:
+        case "enter_context" | "enter_async_context":
+            return regions.enter(frame, first, node)
+        case "callback" | "push_async_callback":
+            frame.call(first, Made(arguments.positional[1:], dict(arguments.keywords)), node)
+            return first
+        case "push" | "push_async_exit":
+            return first
+        case _:
+            return none
 
 
 def _first(arguments: Arguments) -> Value:
@@ -589,7 +610,8 @@ def _every(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
         guards.truth(frame, item, place, node, f"{ast.unparse(node.func)}() asks each element whether it is true")
     elif hazards.device_tensors(_first(arguments)):
         hazards.host_read(frame, _first(arguments), node, "any() and all() ask each element whether it is true", node)
-    return host("bool", operators.taint_of(item))
+    read = ("device", "", None) if hazards.device_tensors(item) else None
+    return host("bool", stronger(operators.taint_of(item), read))
 
 
 # -- functools and friends --------------------------------------------------------------------------------------
@@ -697,6 +719,10 @@ def _vmapped(frame: Frame, arguments: Arguments, node: ast.expr) -> Value | None
 # -- modules, autograd -------------------------------------------------------------------------------------------
 
 
+_HOOKS = {"register_forward_pre_hook": "#pre-hooks", "register_forward_hook": "#hooks"}
+"""Where a module keeps what it runs around ``forward``."""
+
+
 def _module_method(frame: Frame, receiver: Instance, name: str, arguments: Arguments, node: ast.expr) -> Value | None:
     from capaudit.audit import calls
 
@@ -705,10 +731,14 @@ def _module_method(frame: Frame, receiver: Instance, name: str, arguments: Argum
         value = arguments.positional[1] if len(arguments.positional) > 1 else arguments.keywords.get("tensor", none)
         if not frame.tick:
             value = _following(value)
-        if len(key) == 1 and isinstance(key[0], Const):
-            cell = frame.machine.cell(receiver, str(key[0].value))
-            stores.write_cell(frame, cell, value, node, str(key[0].value))
+        for named in key:
+            if isinstance(named, Const):
+                cell = frame.machine.cell(receiver, str(named.value))
+                stores.write_cell(frame, cell, value, node, str(named.value))
         return none
+    if name in _HOOKS:
+        frame.machine.join_cell(frame.machine.cell(receiver, _HOOKS[name]), _first(arguments))
+        return unknown
     if name in ("to", "cuda", "train", "eval", "requires_grad_", "half", "float", "double", "apply", "compile"):
         return (receiver,)
     if name in ("parameters", "buffers"):
@@ -864,6 +894,8 @@ _HANDLERS: dict[str, Any] = {
     "dataclasses.replace": _replace,
     "types.SimpleNamespace": _namespace,
     "contextlib.nullcontext": _nullcontext,
+    "weakref.proxy": _identity,
+    "weakref.ref": lambda f, a, n: partial((library("weakref.proxy"),), (_first(a),), ()),
     "torch.nn.Parameter": _parameter,
     "torch.nn.parameter.Parameter": _parameter,
     "torch.vmap": _vmapped,

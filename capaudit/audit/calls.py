@@ -51,6 +51,7 @@ from capaudit.audit.values import (
     function,
     host,
     instance,
+    items,
     join,
     join_all,
     library_object,
@@ -206,6 +207,8 @@ def _call_atom(frame: Frame, atom: Atom, arguments: Arguments, node: ast.expr) -
     """Call one alternative; ``None`` when nothing is known about it."""
     match atom:
         case Function():
+            if atom.function.has_decorator("singledispatch", "singledispatchmethod"):
+                return _dispatched(frame, atom, arguments, node)
             return call_function(frame, atom.function, atom.receiver, arguments, node, atom.closure)
         case ClassRef():
             return construct(frame, atom, arguments, node)
@@ -239,6 +242,45 @@ def _call_atom(frame: Frame, atom: Atom, arguments: Arguments, node: ast.expr) -
             return None
 
 
+def _dispatched(frame: Frame, atom: Function, arguments: Arguments, node: ast.expr) -> Value:
+    """Call what was registered with a single-dispatch function for the class of the first argument."""
+    offered = _registered(frame.machine, atom.function)
+    given = arguments.positional[0] if arguments.positional else NOTHING
+    chosen: dict[FunctionInfo, None] = {}
+    for one in given:
+        mro = frame.machine.names.mro(one.cls) if isinstance(one, Instance) else ()
+        nearest = next((target for cls in mro for target, kind in offered if kind is cls), None)
+        if nearest is not None:
+            chosen[nearest] = None
+        elif mro:
+            chosen[atom.function] = None
+        else:
+            chosen.update(dict.fromkeys([target for target, _ in offered] or [atom.function]))
+    result: Value = NOTHING
+    for target in chosen or {atom.function: None}:
+        result = join(result, call_function(frame, target, atom.receiver, arguments, node, atom.closure))
+    return result
+
+
+def _registered(machine: Machine, info: FunctionInfo) -> list[tuple[FunctionInfo, object]]:
+    """The functions registered with a single-dispatch function in its module, each with the class it is for."""
+    key = ("registered", info)
+    if key not in machine.memo:
+        found: list[tuple[FunctionInfo, object]] = []
+        for other in info.module.all_functions:
+            for decorator in getattr(other.node, "decorator_list", ()):
+                named = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if dotted_text(named) != f"{info.name}.register" or isinstance(other.node, ast.Lambda):
+                    continue
+                spec = [*other.node.args.posonlyargs, *other.node.args.args]
+                own = spec[1:] if info.cls is not None else spec
+                kind = decorator.args[0] if isinstance(decorator, ast.Call) and decorator.args else None
+                kind = kind or (own[0].annotation if own else None)
+                found.append((other, machine.names.expression(other.module, kind) if kind is not None else None))
+        machine.memo[key] = found
+    return machine.memo[key]  # type: ignore[no-any-return]
+
+
 def call_partial(frame: Frame, atom: Partial, arguments: Arguments, node: ast.expr) -> Value:
 
     merged = Arguments(
@@ -258,7 +300,7 @@ def call_instance(frame: Frame, atom: Instance, arguments: Arguments, node: ast.
             result: Value = NOTHING
             for target, receiver in instances.dispatch(machine, atom, name, method):
                 result = join(result, call_function(frame, target, receiver, arguments, node))
-            return result
+            return _hooked(frame, atom, arguments, result, node)
     for sub in machine.subclasses(atom.cls) if atom.site is None else ():
         if machine.names.method(sub, "__call__") or machine.names.method(sub, "forward"):
             return call_instance(frame, instance(sub), arguments, node)
@@ -267,6 +309,17 @@ def call_instance(frame: Frame, atom: Instance, arguments: Arguments, node: ast.
     ):
         return libraries.module_result(frame, arguments, node)
     return None
+
+
+def _hooked(frame: Frame, atom: Instance, arguments: Arguments, result: Value, node: ast.expr) -> Value:
+    """Run the hooks that were registered with a module around its ``forward``."""
+    given = items(tuple(arguments.positional))
+    for name, passed in (("#pre-hooks", [(atom,), given]), ("#hooks", [(atom,), given, result])):
+        cell = frame.machine.existing_cell(atom, name)
+        hooks = frame.machine.read_cell(cell, frame.context) if cell is not None else NOTHING
+        if hooks:
+            frame.call(hooks, Arguments(list(passed)), node)
+    return result
 
 
 def call_function(
@@ -349,7 +402,7 @@ def construct(frame: Frame, atom: ClassRef, arguments: Arguments, node: ast.expr
     cls = atom.cls
     external = machine.names.external_bases(cls)
     if any(base.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum", "Flag") for base in external):
-        return host("any")
+        return instances.enum_member(machine, cls)
     if atom.open:
         result: Value = NOTHING
         for candidate in [cls, *machine.subclasses(cls)][:24]:

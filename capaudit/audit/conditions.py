@@ -143,7 +143,7 @@ def _word(frame: Frame, atom: Atom, word: str) -> bool | None:
     if word.startswith("=") and isinstance(atom, Library):
         return atom.path == word[1:]
     if word.startswith("="):
-        return str(atom.value) == word[1:] if isinstance(atom, Const) else None if isinstance(atom, Host) else False
+        return isinstance(atom, Const) and str(atom.value) == word[1:]
     handler = _WORDS.get(word)
     return handler(frame, atom) if handler is not None else False
 

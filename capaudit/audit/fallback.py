@@ -30,6 +30,7 @@ _BROAD = {"Exception", "BaseException", "RuntimeError"}
 _HINT = re.compile(
     r"\.replay\(|capture_(?:launch|begin|end)\(|ScopedCapture\(|CUDAGraph\(|cuda\.graph\(|make_graphed_callables\(|self\.\w*capture\w*\("
 )
+_CAPTURES = re.compile(r"capture_begin\(|ScopedCapture\(|cuda\.graph\(|make_graphed_callables\(")
 
 
 def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, OperationRecord]]:
@@ -38,9 +39,13 @@ def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, Operation
         if "except" not in module.source and "suppress" not in module.source:
             continue
         listed = {function.node for function in module.all_functions}
-        for function in dict.fromkeys(found for found, _, _ in functions_with(module, _HINT)):
+        driving = dict.fromkeys(found for found, _, _ in functions_with(module, _HINT))
+        methods = frozenset(f.name for f in driving if f.cls is not None and _CAPTURES.search(str(f.text)))
+        asking = re.compile(r"self\.(?:" + "|".join(map(re.escape, sorted(methods))) + r")\(")
+        callers = [found for found, _, _ in functions_with(module, asking)] if methods else []
+        for function in dict.fromkeys([*driving, *callers]):
             for node in _own_nodes(function.node, listed):
-                for place in _silent(node):
+                for place in _silent(node, methods):
                     yield (
                         function,
                         OperationRecord(
@@ -67,10 +72,10 @@ def _own_nodes(root: ast.AST, listed: Collection[ast.AST]) -> Iterator[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def _silent(node: ast.AST) -> list[ast.AST]:
-    if isinstance(node, (ast.Try, ast.TryStar)) and _drives_graph(node.body):
+def _silent(node: ast.AST, methods: frozenset[str]) -> list[ast.AST]:
+    if isinstance(node, (ast.Try, ast.TryStar)) and _drives_graph(node.body, methods):
         return list(silent_handlers(node))
-    if isinstance(node, ast.With) and _drives_graph(node.body):
+    if isinstance(node, ast.With) and _drives_graph(node.body, methods):
         return [
             item.context_expr
             for item in node.items
@@ -86,7 +91,8 @@ def silent_handlers(node: ast.Try | ast.TryStar) -> list[ast.ExceptHandler]:
     return [handler for handler in node.handlers if _is_broad(handler) and not _accounts(handler)]
 
 
-def _drives_graph(body: list[ast.stmt]) -> bool:
+def _drives_graph(body: list[ast.stmt], methods: frozenset[str]) -> bool:
+    """Whether a block captures or replays, itself or through a method of its own object that captures."""
     for statement in body:
         for node in walk(statement):
             if isinstance(node, ast.Call):
@@ -95,7 +101,7 @@ def _drives_graph(body: list[ast.stmt]) -> bool:
                 if (
                     last in _GRAPH_CALLS
                     or text.endswith("cuda.graph")
-                    or (text.startswith("self.") and "capture" in last)
+                    or (text.startswith("self.") and ("capture" in last or text[5:] in methods))
                 ):
                     return True
     return False

@@ -191,7 +191,9 @@ def class_value(machine: Machine, cls: ClassInfo) -> Value:
     if any(path.rpartition(".")[2] == "TypedDict" for path in external):
         return mapping(host("str"), unknown)
     if any(path.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag") for path in external):
-        return host("any")
+        from capaudit.audit import instances
+
+        return instances.enum_member(machine, cls)
     return (instance(cls),)
 
 

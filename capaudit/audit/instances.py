@@ -238,6 +238,13 @@ def _library_member(machine: Machine, atom: Instance, name: str) -> Value:
     return NOTHING
 
 
+def enum_member(machine: Machine, cls: ClassInfo) -> Value:
+    """A member of an enumeration: an object where the class has methods that may be called on it."""
+    plain = all(base.rpartition(".")[2] in ("Enum", "object") for base in machine.names.external_bases(cls))
+    own = any(not name.startswith("__") for owner in machine.names.mro(cls) for name in owner.methods)
+    return (instance(cls),) if plain and own else host("any")
+
+
 _DICTIONARY_METHODS = ("get", "items", "keys", "values", "pop", "update", "setdefault", "copy", "clear")
 _PLAIN_BASES = {"object", "ABC", "Protocol", "Generic", "NamedTuple", "torch.nn.Module", "Enum"}
 _MODULE_METHODS = {
@@ -344,7 +351,7 @@ def read_class(frame: Frame, atom: ClassRef, name: str, node: ast.expr) -> Value
                 b.rpartition(".")[2] in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
                 for b in machine.names.external_bases(cls)
             ):
-                return host("any")
+                return enum_member(machine, cls)
             return class_level(frame, owner, name)
     cell = machine.existing_cell(atom, name)
     if cell is not None:

@@ -63,7 +63,7 @@ def run_with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
         if frame.env is None:
             return
         managers.append(value)
-        entered = _enter(frame, value, item.context_expr)
+        entered = enter(frame, value, item.context_expr)
         if item.optional_vars is not None:
             from capaudit.audit import assignments
 
@@ -76,7 +76,8 @@ def run_with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
                 calls.call_dunder(frame, atom, "__exit__", [none, none, none], item.context_expr)
 
 
-def _enter(frame: Frame, value: Value, node: ast.expr) -> Value:
+def enter(frame: Frame, value: Value, node: ast.expr) -> Value:
+    """Enter a context manager and return what it gives."""
     result: Value = NOTHING
     for atom in value:
         match atom:
@@ -241,6 +242,8 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
             return (library_object("warp.Stream", results.site(frame, node), frozenset({"made"})),)
         case "warp.stream_from_torch":
             made = [atom for atom in first if isinstance(atom, Object)]
+            if made and "default" in made[0].flags:
+                return (library_object("warp.Stream", None, frozenset({"made", "default"})),)
             if made and "current" not in made[0].flags and made[0].path == "torch.cuda.Stream":
                 return (library_object("warp.Stream", made[0].site, frozenset({"made"})),)
             return (library_object("warp.Stream", None, frozenset({"current"})),)
