@@ -334,6 +334,10 @@ def call_function(
 
     machine = frame.machine
     given = Arguments(list(arguments)) if isinstance(arguments, list) else arguments
+    around = machine.memo.get((_AROUND, info.cls)) if closure is None and info.cls is not None else None
+    if around:
+        seen = [call_function(frame, info, receiver, given, node, one) for one in list(around)[:_MOST_AROUND]]
+        return join_all(seen)
     owned = machine.owned.get(info)
     if owned is not None and frame.tick:
         ownership, reason = owned
@@ -609,7 +613,14 @@ def nested_class(frame: Frame, node: ast.ClassDef) -> Value:
             method.module = frame.module
             frame.machine.program.register(method)
         frame.machine.memo[key] = cls
-    return (class_ref(frame.machine.memo[key]),)
+    made: ClassInfo = frame.machine.memo[key]
+    frame.machine.memo.setdefault((_AROUND, made), {})[frame.context] = None
+    return (class_ref(made),)
+
+
+_AROUND = "around"
+"""Where the machine keeps the contexts whose variables the methods of a nested class see."""
+_MOST_AROUND = 4
 
 
 def facts_of(info: FunctionInfo) -> BodyFacts:
