@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from capaudit.audit import calls, parameters
 from capaudit.audit.arguments import Arguments
+from capaudit.audit.between import note_changes
 from capaudit.audit.boundaries import Entry, find_entries, owned_functions, stray_comments
 from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
@@ -157,6 +158,10 @@ def _verdicts(
     """Return what one boundary amounts to, and file, first and last line of every function that it reaches."""
     machine.refused = refused(machine.names, entry.cls)
     root = evaluate_entry(machine, entry)
+    if note_changes(machine, {context.function for context in reachable(root)}):
+        for _ in range(2 if entry.region is not None else 0):
+            machine.run(root.items["host"])
+        machine.settle_unknown()
     note_restarts(machine, root)
     late: list[Rebind] = late_rebinds(machine, root, entry)
     verdicts = collect(entry, root, late, machine.knowledge)

@@ -83,6 +83,10 @@ def tainted_test(frame: Frame, taint: tuple[Any, ...], node: ast.AST, how: str, 
         frozen(frame, taint, node, how, subject)
 
 
+SELDOM = "seldom"
+"""Where the machine keeps the cells that a caller may change between ticks, but that no loop is seen to change."""
+
+
 def frozen(
     frame: Frame,
     taint: tuple[Any, ...],
@@ -98,13 +102,14 @@ def frozen(
         if isinstance(origin, Cell) and origin.tick_write is not None:
             module, place = origin.tick_write
             related = ((module, place, f"{label} is changed here by Python, which a replay does not run"),)
+        seldom = origin in frame.machine.memo.get(SELDOM, ())
+        changes = "may change between ticks" if seldom else "changes from tick to tick"
         frame.reject(
             node,
             "CAP501",
             "host-state",
-            f"{how} with {label}, which Python changes from tick to tick: the value of the capture is replayed "
-            "for ever",
-            confidence=confidence,
+            f"{how} {'on' if how.endswith('depends') else 'with'} {label}, which Python {changes}: the value of the capture is replayed for ever",
+            confidence=Confidence.POSSIBLE if seldom else confidence,
             subject=subject,
             related=related,
             cell=origin if isinstance(origin, Cell) else None,
@@ -114,7 +119,7 @@ def frozen(
             node,
             "CAP501",
             "host-clock",
-            f"{how} with {label}, a host clock read: the time of the capture is replayed for ever",
+            f"{how} {'on' if how.endswith('depends') else 'with'} {label}, a host clock read: the time of the capture is replayed for ever",
             subject=subject,
         )
     elif kind == "rng":
