@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from capaudit.audit import parameters
+from capaudit.audit.boundaries import Entry, captured_in
 from capaudit.audit.contexts import Cell
 from capaudit.audit.hazards import SELDOM
 from capaudit.audit.machine import Machine
@@ -28,9 +30,9 @@ _NUMBERS = ("int", "float", "bool")
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One store beside a replay: ``cls`` is the class whose attribute it is, where the text says so."""
+    """One store beside a replay: ``cls`` is the class whose attribute it is."""
 
-    cls: ClassInfo | None
+    cls: ClassInfo
     name: str
     value: ast.expr | None
     module: Module
@@ -38,10 +40,10 @@ class _Change:
     seldom: bool
 
 
-def note_changes(machine: Machine, tick: set[FunctionInfo | None]) -> bool:
-    """Mark the host state that is changed between replays as varying; whether there is any."""
+def note_changes(machine: Machine, entry: Entry, tick: set[FunctionInfo | None]) -> bool:
+    """Mark the host state that is changed between replays of a boundary as varying; whether there is any."""
     found = False
-    for change in _changes(machine, tick):
+    for change in _changes(machine, entry, tick):
         for cell in _cells(machine, change, tick):
             if change.seldom:
                 machine.memo.setdefault(SELDOM, {})[cell] = None
@@ -57,7 +59,7 @@ def _cells(machine: Machine, change: _Change, tick: set[FunctionInfo | None]) ->
         cell = table.get(change.name)
         if cell is None or not isinstance(owner, Instance) or cell.varies or not cell.value:
             continue
-        if change.cls is not None and not _related(machine, owner.cls, change.cls):
+        if not _related(machine, owner.cls, change.cls):
             continue
         if not all(isinstance(atom, (Const, Host)) and atom.type_name in _NUMBERS for atom in cell.value):
             continue
@@ -73,12 +75,14 @@ def _related(machine: Machine, one: ClassInfo, other: ClassInfo) -> bool:
     return other in machine.names.mro(one) or one in machine.names.mro(other)
 
 
-def _changes(machine: Machine, tick: set[FunctionInfo | None]) -> list[_Change]:
+def _changes(machine: Machine, entry: Entry, tick: set[FunctionInfo | None]) -> list[_Change]:
     found: list[_Change] = []
     drivers: dict[FunctionInfo, None] = {}
     for module in machine.program.productive:
         if "replay(" in module.source or "capture_launch(" in module.source:
-            drivers.update(dict.fromkeys(function for function, _, _ in functions_with(module, _REPLAY)))
+            replaying = dict.fromkeys(function for function, _, _ in functions_with(module, _REPLAY))
+            captures = captured_in(module, entry.function.name)
+            drivers.update((f, None) for f in replaying if captures or _is_own(machine, entry, f))
     for driver in drivers:
         if driver in tick or isinstance(driver.node, ast.Lambda):
             continue
@@ -90,10 +94,17 @@ def _changes(machine: Machine, tick: set[FunctionInfo | None]) -> list[_Change]:
                         found.extend(_stores(machine, callee, callee.node, seldom=False))
     for cls in dict.fromkeys(driver.cls for driver in drivers if driver.cls is not None):
         for method in cls.methods.values():
-            public = not method.name.startswith("_") and method.name not in _SETUP
+            public = not method.name.startswith(("_", "test", "setUp")) and method.name not in _SETUP
             if public and method not in tick and method not in drivers and _is_plain(method):
                 found.extend(_stores(machine, method, method.node, seldom=True))
     return found
+
+
+def _is_own(machine: Machine, entry: Entry, function: FunctionInfo) -> bool:
+    """Whether a function that replays belongs to the boundary's own class, whose graph it then is."""
+    if function.cls is None or entry.cls is None:
+        return entry.region is not None and function.module is entry.function.module
+    return _related(machine, function.cls, entry.cls)
 
 
 def _is_plain(function: FunctionInfo) -> bool:
@@ -130,7 +141,14 @@ def _called(machine: Machine, caller: FunctionInfo, node: ast.AST) -> list[Funct
 
 
 def _stores(machine: Machine, function: FunctionInfo, root: ast.AST, seldom: bool) -> Iterator[_Change]:
-    """Numbers and flags that a piece of code binds on objects."""
+    """Numbers and flags that a piece of code binds on objects, those apart that it gives back what they had."""
+    given_back = {
+        target.attr
+        for node in walk(root)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name)
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and _keeps(function.node, node.value.id, target.attr)
+    }
     for node in walk(root):
         value = node.value if isinstance(node, ast.Assign) else None
         match node:
@@ -138,5 +156,28 @@ def _stores(machine: Machine, function: FunctionInfo, root: ast.AST, seldom: boo
                 pass
             case _:
                 continue
-        own = isinstance(target.value, ast.Name) and target.value.id == "self"
-        yield _Change(function.cls if own else None, target.attr, value, function.module, node, seldom)
+        if target.attr in given_back:
+            continue
+        for cls in _owners(machine, function, target):
+            yield _Change(cls, target.attr, value, function.module, node, seldom)
+
+
+def _keeps(root: ast.AST, local: str, attribute: str) -> bool:
+    """Whether a local was read from an attribute of that name."""
+    return any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr == attribute
+        and any(isinstance(target, ast.Name) and target.id == local for target in node.targets)
+        for node in walk(root)
+    )
+
+
+def _owners(machine: Machine, function: FunctionInfo, target: ast.Attribute) -> list[ClassInfo]:
+    """The classes of what an attribute is bound on, as far as the program shows them."""
+    if isinstance(target.value, ast.Name) and target.value.id == "self":
+        return [function.cls] if function.cls is not None else []
+    if not any(target.attr in table for table in machine.cells_of.values()):
+        return []
+    value = parameters.detached(machine, function.module, function, target.value)
+    return list(dict.fromkeys(atom.cls for atom in value if isinstance(atom, Instance)))

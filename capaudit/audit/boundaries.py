@@ -162,6 +162,12 @@ def _seen_capture(module: Module, name: str) -> CaptureKind | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
+def captured_in(module: Module, name: str) -> bool:
+    """Whether a module captures a call of a function by that name."""
+    hints = ("ScopedCapture", "cuda.graph")
+    return any(hint in module.source for hint in hints) and any(_captures_of(module.tree, name, frozenset()))
+
+
 def _captures_of(node: ast.AST, name: str, around: frozenset[str]) -> Iterator[CaptureKind | None]:
     """What captures each call of a name: the captures that stand around it."""
     if isinstance(node, (ast.With, ast.AsyncWith)):

@@ -158,7 +158,7 @@ def _verdicts(
     """Return what one boundary amounts to, and file, first and last line of every function that it reaches."""
     machine.refused = refused(machine.names, entry.cls)
     root = evaluate_entry(machine, entry)
-    if note_changes(machine, {context.function for context in reachable(root)}):
+    if note_changes(machine, entry, {context.function for context in reachable(root)}):
         for _ in range(2 if entry.region is not None else 0):
             machine.run(root.items["host"])
         machine.settle_unknown()

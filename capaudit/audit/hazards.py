@@ -97,6 +97,7 @@ def frozen(
 ) -> None:
     """Record host state, a clock or a host draw that captured work depends on."""
     kind, label, origin = taint
+    joint = "on" if how.endswith("depends") else "with"
     if kind == "frozen":
         related: tuple[tuple[Any, ast.AST, str], ...] = ()
         if isinstance(origin, Cell) and origin.tick_write is not None:
@@ -108,7 +109,7 @@ def frozen(
             node,
             "CAP501",
             "host-state",
-            f"{how} {'on' if how.endswith('depends') else 'with'} {label}, which Python {changes}: the value of the capture is replayed for ever",
+            f"{how} {joint} {label}, which Python {changes}: the value of the capture is replayed for ever",
             confidence=Confidence.POSSIBLE if seldom else confidence,
             subject=subject,
             related=related,
@@ -119,7 +120,7 @@ def frozen(
             node,
             "CAP501",
             "host-clock",
-            f"{how} {'on' if how.endswith('depends') else 'with'} {label}, a host clock read: the time of the capture is replayed for ever",
+            f"{how} {joint} {label}, a host clock read: the time of the capture is replayed for ever",
             subject=subject,
         )
     elif kind == "rng":

@@ -140,7 +140,9 @@ class Program:
 
 def _is_test(module: Module) -> bool:
     parts = module.name.split(".")
-    return any(part in ("tests", "test", "conftest") or part.startswith("test_") for part in parts)
+    return any(
+        part in ("tests", "test", "conftest") or part.startswith("test_") or part.endswith("_test") for part in parts
+    )
 
 
 def build_program(
