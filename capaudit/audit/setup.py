@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from capaudit.audit import attributes, calls
 from capaudit.audit.sameness import SHORT
-from capaudit.audit.values import NONE, NOTHING, UNKNOWN, Returns, Tensor, Value
+from capaudit.audit.values import NONE, NOTHING, UNKNOWN, Instance, Returns, Tensor, Value
 from capaudit.program import FunctionInfo
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def _decide(machine: Machine, info: FunctionInfo) -> Value:
         return NOTHING
     if promised != (NONE,) and any(isinstance(atom, Tensor) for atom in promised) and _length(info) < SHORT:
         return NOTHING  # short enough to learn the element kind from
+    if info.has_decorator("classmethod") and any(isinstance(a, Instance) and a.cls is info.cls for a in promised):
+        return NOTHING  # a constructor by another name: its arguments say what the object holds
     if _may_bind(machine, info):
         return NOTHING
     return promised
