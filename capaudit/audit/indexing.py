@@ -72,10 +72,17 @@ def read(frame: Frame, node: ast.Subscript) -> Value:
     if any(isinstance(atom, Tensor) for atom in target) and any(isinstance(atom, (Tensor, Items)) for atom in index):
         # What a tensor or several axes index is a tensor, not the host value of unknown type beside it.
         target = tuple(a for a in target if not (isinstance(a, Host) and a.type_name == "any"))
+    if any(isinstance(atom, Tensor) for atom in target) and _takes_slices(node.slice):
+        target = tuple(a for a in target if not isinstance(a, (Box, Items, Sequence, Mapping, Record)))
     result: Value = NOTHING
     for atom in target:
         result = join(result, _read_atom(frame, atom, index, node))
     return result
+
+
+def _takes_slices(node: ast.expr) -> bool:
+    """Whether an index takes a slice of one axis beside others, which no container of Python's can be asked for."""
+    return isinstance(node, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.elts)
 
 
 def _is_type_expression(target: Value) -> bool:
@@ -396,6 +403,13 @@ def _may_be_number(value: Value) -> bool:
     return not any(isinstance(atom, (Tensor, Array, Box, Items, Sequence)) for atom in value)
 
 
+def _only_promised(atoms: list[Atom]) -> bool:
+    """Whether a list among the alternatives is known from an annotation alone, beside a tensor that may be there."""
+    lists = [atom for atom in atoms if isinstance(atom, (Sequence, Box, Items, Array))]
+    beside = any(isinstance(atom, Tensor) for atom in atoms)
+    return beside and bool(lists) and all(isinstance(atom, Sequence) for atom in lists)
+
+
 def _reject(
     frame: Frame,
     operation: Operation,
@@ -411,6 +425,7 @@ def _reject(
     sure = match is Match.ALL and target.sure
     parts = components(index, node.slice) if match is not Match.ALL else []
     blind = any(isinstance(c.atom, Tensor) and guessed_element(c) is None for part in parts for c in part)
+    blind = blind or any(_only_promised([c.atom for c in part]) for part in parts)
     text = " ".join(ast.unparse(node).split())
     frame.reject(
         place,

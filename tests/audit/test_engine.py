@@ -393,6 +393,31 @@ class Env:
     assert not [key for key in told if key[1] == "CAP304"]
 
 
+def test_a_list_that_only_an_annotation_promises_beside_a_tensor_is_possible(tmp_path: Path) -> None:
+    source = """import torch
+
+class Base:
+    def __init__(self, rows: slice | torch.Tensor):
+        self.rows = rows
+
+class Special(Base):
+    def __init__(self, rows: list[int]):
+        super().__init__(rows)
+
+class Env:
+    def __init__(self, actuator: Base):
+        self.x = torch.zeros(4, 3, device="cuda")
+        self.actuator = actuator
+
+    def step(self):
+        chosen = [0, 2]
+        self.x[chosen].sum()
+        return self.x[self.actuator.rows]
+"""
+    found = [f for f in audit_text(tmp_path, source).findings if f.code == "CAP103"]
+    assert [(finding.place.line, finding.confidence) for finding in found] == [(18, "certain"), (19, "possible")]
+
+
 def test_an_allocation_for_buffers_that_share_their_storage_is_possible(tmp_path: Path) -> None:
     program = """
 import torch
