@@ -17,12 +17,13 @@ from capaudit.audit.contexts import Cell
 from capaudit.audit.hazards import SELDOM
 from capaudit.audit.machine import Machine
 from capaudit.audit.values import Const, Host, Instance
+from capaudit.audit.warmup import CAPTURE
 from capaudit.program import ClassInfo, FunctionInfo, Module, walk
 from capaudit.program.locating import functions_with
 from capaudit.program.symbols import dotted_text
 
 _REPLAY = re.compile(r"\.replay\(|capture_launch\(")
-_CAPTURE = re.compile(r"cuda\.graph\(|capture_begin\(|ScopedCapture\(|CUDAGraph\(|make_graphed_callables\(")
+_CAPTURE = re.compile(rf"{CAPTURE.pattern}|CUDAGraph\(")
 _SETUP = ("__init__", "__post_init__", "__new__", "__enter__", "__exit__", "__del__", "close")
 _MOST = 2
 _NUMBERS = ("int", "float", "bool")
@@ -59,7 +60,7 @@ def _cells(machine: Machine, change: _Change, tick: set[FunctionInfo | None]) ->
         cell = table.get(change.name)
         if cell is None or not isinstance(owner, Instance) or cell.varies or not cell.value:
             continue
-        if not _related(machine, owner.cls, change.cls):
+        if not machine.names.are_related(owner.cls, change.cls):
             continue
         if not all(isinstance(atom, (Const, Host)) and atom.type_name in _NUMBERS for atom in cell.value):
             continue
@@ -69,10 +70,6 @@ def _cells(machine: Machine, change: _Change, tick: set[FunctionInfo | None]) ->
             continue
         if any(reader.phase == "tick" and reader.function in tick for reader in cell.readers):
             yield cell
-
-
-def _related(machine: Machine, one: ClassInfo, other: ClassInfo) -> bool:
-    return other in machine.names.mro(one) or one in machine.names.mro(other)
 
 
 def _changes(machine: Machine, entry: Entry, tick: set[FunctionInfo | None]) -> list[_Change]:
@@ -104,7 +101,7 @@ def _is_own(machine: Machine, entry: Entry, function: FunctionInfo) -> bool:
     """Whether a function that replays belongs to the boundary's own class, whose graph it then is."""
     if function.cls is None or entry.cls is None:
         return entry.region is not None and function.module is entry.function.module
-    return _related(machine, function.cls, entry.cls)
+    return machine.names.are_related(function.cls, entry.cls)
 
 
 def _is_plain(function: FunctionInfo) -> bool:

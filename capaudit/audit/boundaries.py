@@ -158,7 +158,7 @@ def _seen_capture(module: Module, name: str) -> CaptureKind | None:
     """The one kind of capture around the calls of a function in its module."""
     if "ScopedCapture" not in module.source:
         return None
-    kinds = {kind for kind in _captures_of(module.tree, name, frozenset()) if kind is not None}
+    kinds = set(_captures_of(module.tree, name, frozenset()))
     return kinds.pop() if len(kinds) == 1 else None
 
 
@@ -168,7 +168,7 @@ def captured_in(module: Module, name: str) -> bool:
     return any(hint in module.source for hint in hints) and any(_captures_of(module.tree, name, frozenset()))
 
 
-def _captures_of(node: ast.AST, name: str, around: frozenset[str]) -> Iterator[CaptureKind | None]:
+def _captures_of(node: ast.AST, name: str, around: frozenset[str]) -> Iterator[CaptureKind]:
     """What captures each call of a name: the captures that stand around it."""
     if isinstance(node, (ast.With, ast.AsyncWith)):
         around = around | {kind for item in node.items if (kind := _opened(item.context_expr))}

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from capaudit.audit.contexts import OperationRecord
+from capaudit.audit.warmup import CAPTURE
 from capaudit.model import Confidence, OwnershipClass
 from capaudit.program import FunctionInfo, Program, walk
 from capaudit.program.locating import functions_with
@@ -30,7 +31,6 @@ _BROAD = {"Exception", "BaseException", "RuntimeError"}
 _HINT = re.compile(
     r"\.replay\(|capture_(?:launch|begin|end)\(|ScopedCapture\(|CUDAGraph\(|cuda\.graph\(|make_graphed_callables\(|self\.\w*capture\w*\("
 )
-_CAPTURES = re.compile(r"capture_begin\(|ScopedCapture\(|cuda\.graph\(|make_graphed_callables\(")
 
 
 def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, OperationRecord]]:
@@ -40,7 +40,7 @@ def silent_fallbacks(program: Program) -> Iterator[tuple[FunctionInfo, Operation
             continue
         listed = {function.node for function in module.all_functions}
         driving = dict.fromkeys(found for found, _, _ in functions_with(module, _HINT))
-        methods = frozenset(f.name for f in driving if f.cls is not None and _CAPTURES.search(str(f.text)))
+        methods = frozenset(f.name for f in driving if f.cls is not None and CAPTURE.search(str(f.text)))
         asking = re.compile(r"self\.(?:" + "|".join(map(re.escape, sorted(methods))) + r")\(")
         callers = [found for found, _, _ in functions_with(module, asking)] if methods else []
         for function in dict.fromkeys([*driving, *callers]):

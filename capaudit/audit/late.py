@@ -135,7 +135,7 @@ def _only_called_by_setup(machine: Machine, function: FunctionInfo, depth: int) 
         and owner.cls is not None
         and dotted_text(call.func).startswith(_OWN)
     }
-    related = [c for c in callers if c.cls is not None and _related(machine, c.cls, function.cls)]
+    related = [c for c in callers if c.cls is not None and machine.names.are_related(c.cls, function.cls)]
     return bool(related) and all(
         c.name in _SETUP
         or c.name.lstrip("_").startswith(_SETUP_PREFIXES)
@@ -145,10 +145,6 @@ def _only_called_by_setup(machine: Machine, function: FunctionInfo, depth: int) 
 
 
 _OWN = ("self.", "super().")
-
-
-def _related(machine: Machine, one: ClassInfo, other: ClassInfo) -> bool:
-    return other in machine.names.mro(one) or one in machine.names.mro(other)
 
 
 def _only_fills_new(machine: Machine, function: FunctionInfo, owner: object) -> bool:
@@ -183,7 +179,7 @@ def _passes_new(machine: Machine, module: Module, call: ast.Call, caller: Functi
 
 def _makes(machine: Machine, module: Module, node: ast.expr, cls: ClassInfo) -> bool:
     symbol = machine.names.expression(module, node.func) if isinstance(node, ast.Call) else None
-    return isinstance(symbol, ClassInfo) and _related(machine, symbol, cls)
+    return isinstance(symbol, ClassInfo) and machine.names.are_related(symbol, cls)
 
 
 ENTRY = "[]"
@@ -212,7 +208,7 @@ def _may_set(machine: Machine, cls: ClassInfo, function: FunctionInfo) -> bool:
         return False
     if function.module not in machine.program.productive:
         return False
-    if function.cls is not None and _related(machine, cls, function.cls):
+    if function.cls is not None and machine.names.are_related(cls, function.cls):
         return not machine.program.calls_to(function.name)
     text = function.text
     return f"{cls.name}(" in text and re.search(rf"\b{re.escape(cls.name)}\(", text) is not None

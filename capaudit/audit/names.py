@@ -187,6 +187,10 @@ class Names:
         self._subclasses[cls] = tuple(found)
         return self._subclasses[cls]
 
+    def are_related(self, one: ClassInfo, other: ClassInfo) -> bool:
+        """Whether two classes are the same, or one derives from the other."""
+        return other in self.mro(one) or one in self.mro(other)
+
     def method(self, cls: ClassInfo, name: str) -> FunctionInfo | None:
         """The method that ``name`` resolves to on ``cls``."""
         key = (cls, name)

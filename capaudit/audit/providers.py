@@ -126,7 +126,7 @@ def _answer(names: Names, cls: ClassInfo, steps: tuple[str, ...]) -> bool | None
         if first in owner.methods:
             return _returned(names, owner.methods[first], rest, _DEEPEST)
         if first in owner.values:
-            return _truth(names, owner, owner.values[first], rest)
+            return _truth(owner.values[first], rest)
     return None
 
 
@@ -142,7 +142,7 @@ def _returned(names: Names, function: FunctionInfo, rest: tuple[str, ...], depth
 
 def _value(names: Names, function: FunctionInfo, node: ast.expr, rest: tuple[str, ...], depth: int) -> bool | None:
     if not rest:
-        return bool(node.value) if isinstance(node, ast.Constant) else None
+        return _truth(node, rest)
     if not isinstance(node, ast.Call) or len(rest) > 1:
         return None
     symbol = names.expression(function.module, node.func) or _imported(names, function, node.func)
@@ -152,16 +152,16 @@ def _value(names: Names, function: FunctionInfo, node: ast.expr, rest: tuple[str
         return None
     for keyword in node.keywords:
         if keyword.arg == rest[0]:
-            return bool(keyword.value.value) if isinstance(keyword.value, ast.Constant) else None
+            return _truth(keyword.value, ())
     for owner in names.mro(symbol):
         if rest[0] in owner.methods:
             return None
         if rest[0] in owner.values:
-            return _truth(names, owner, owner.values[rest[0]], ())
+            return _truth(owner.values[rest[0]], ())
     return None
 
 
-def _truth(names: Names, owner: ClassInfo, node: ast.expr, rest: tuple[str, ...]) -> bool | None:
+def _truth(node: ast.expr, rest: tuple[str, ...]) -> bool | None:
     return bool(node.value) if not rest and isinstance(node, ast.Constant) else None
 
 

@@ -11,7 +11,8 @@ from capaudit.program.locating import functions_with
 from capaudit.program.symbols import dotted_text
 
 _WORDS = ("cuda.graph(", "ScopedCapture(", "capture_begin(", "make_graphed_callables(")
-_CAPTURE = re.compile("|".join(map(re.escape, _WORDS)))
+CAPTURE = re.compile("|".join(map(re.escape, _WORDS)))
+"""Calls that begin a capture."""
 _SELF_WARMING = ("make_graphed_callables",)  # it runs the callable a few times itself
 
 
@@ -31,7 +32,7 @@ def capturing_functions(program: Program) -> list[tuple[FunctionInfo, int]]:
     first: dict[FunctionInfo, int] = {}
     for module in program.modules.values():
         if any(word in module.source for word in _WORDS):
-            for function, line, _ in functions_with(module, _CAPTURE):
+            for function, line, _ in functions_with(module, CAPTURE):
                 first.setdefault(function, line)
     return list(first.items())
 
