@@ -382,7 +382,8 @@ def _listing(kind: str) -> Any:
 def _dict(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import calls, expressions
 
-    target = box("dict", expressions.site(frame, node), frame.tick)
+    lasting = isinstance(node, ast.Call) and once.fills_later(frame, node)
+    target = box("dict", expressions.site(frame, node), frame.tick and not lasting)
     frame.machine.cell(target, "*")
     for value in arguments.positional:
         calls.update_box(frame, target, value)

@@ -108,7 +108,7 @@ def _name(frame: Frame, node: ast.Name) -> Value:
 def _attribute(frame: Frame, node: ast.Attribute) -> Value:
     key = dotted_key(node)
     if key is not None and frame.env is not None and key in frame.env:
-        return frame.env[key]
+        return stores.read_narrowed(frame, key, node)
     return attributes.read(frame, evaluate(frame, node.value), node.attr, node)
 
 
@@ -167,7 +167,9 @@ def fill_box(frame: Frame, target: Box, values: list[Value], node: ast.AST) -> N
 
 
 def _dict(frame: Frame, node: ast.Dict) -> Value:
-    target = box("dict", site(frame, node), frame.tick)
+    from capaudit.audit import once
+
+    target = box("dict", site(frame, node), frame.tick and not once.fills_later(frame, node))
     machine = frame.machine
     machine.cell(target, "*")
     for key, value_node in zip(node.keys, node.values, strict=True):
@@ -300,14 +302,11 @@ def _bool_operation(frame: Frame, node: ast.BoolOp) -> Value:
     return result
 
 
-_HELD = ("frozen", "clock", "rng")
-
-
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         value = evaluate(frame, node.operand)
-        # Turning frozen host state over chooses nothing yet: the result carries the taint to where something does.
-        asked = tuple(a for a in value if not (isinstance(a, Host) and a.taint and a.taint[0] in _HELD))
+        # Turning a host value over chooses nothing yet: the result carries the taint to where something does.
+        asked = tuple(a for a in value if not (isinstance(a, Host) and a.taint))
         guards.truth(frame, asked, node.operand, node, "'not' asks whether it is true")
         known = guards.constant_truth(value)
         if known is not None:

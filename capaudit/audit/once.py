@@ -108,6 +108,21 @@ def is_first_use(frame: Frame) -> bool:
     return ONCE in frame.mode and GROWTH not in frame.mode
 
 
+def fills_later(frame: Frame, node: ast.Dict | ast.Call) -> bool:
+    """Whether a dictionary is left empty on first use and kept, so that what it will hold is made by later stores."""
+    if not is_first_use(frame) or frame.function is None:
+        return False
+    if node.keys if isinstance(node, ast.Dict) else node.args or node.keywords:
+        return False
+    assigned = [n for n in walk(frame.function.node) if isinstance(n, ast.Assign)]
+    named = {t.id for n in assigned if n.value is node for t in n.targets if isinstance(t, ast.Name)}
+    return any(
+        any(isinstance(t, ast.Attribute) for t in n.targets)
+        and (n.value is node or (isinstance(n.value, ast.Name) and n.value.id in named))
+        for n in assigned
+    )
+
+
 def alias(test: ast.expr, wanted: bool) -> frozenset[str]:
     """``ALIAS`` where ``test`` has the truth ``wanted`` for buffers at one address alone."""
     match test:

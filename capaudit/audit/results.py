@@ -338,7 +338,8 @@ def _like(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         arrays = [atom for atom in first or () if isinstance(atom, (Array, WarpArray))]
         if arrays:
             return tuple(arrays)
-        return (tensor("cuda", sure=False, element=_flag_element(spec)),)
+        storage = KEPT if "view" in spec.flags else "fresh"  # what is seen through an unknown object was there before
+        return (tensor("cuda", sure=False, element=_flag_element(spec), storage=storage),)
     rest = gather(frame, [v for v in made.everything if v is not first])
     result: Value = NOTHING
     for atom in tensors:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from capaudit.audit import once, stamps
+from capaudit.audit import asking, once, stamps
 from capaudit.audit.contexts import Cell, Context, Rebind
 from capaudit.audit.values import (
     KEPT,
@@ -45,10 +45,27 @@ def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
     """Read a cell and note when a tick reads it before writing it."""
     value = frame.machine.read_cell(cell, frame.context)
     if frame.recording and not is_written(frame, cell):
-        if cell.persistent and _may_carry(value):
-            stamps.note_read(frame.context, cell, (frame.module, node or ast.Pass()), stamps.since(frame, cell))
+        if cell.persistent and _may_carry(value) and not once.is_first_use(frame):
+            if asking.uses_nothing(frame, node, value):
+                asking.note(frame, node, cell)
+            else:
+                _note_read(frame, cell, node)
         if cell in frame.machine.watched:
             frame.context.items.setdefault("host-reads", {})[cell] = None
+    return value
+
+
+def _note_read(frame: Frame, cell: Cell, node: ast.AST | None) -> None:
+    stamps.note_read(frame.context, cell, (frame.module, node or ast.Pass()), stamps.since(frame, cell))
+
+
+def read_narrowed(frame: Frame, key: str, node: ast.AST) -> Value:
+    """Read what a test has found out about a name; the storage that the test only asked for is used here."""
+    value = (frame.env or {})[key]
+    if frame.recording and not once.is_first_use(frame):
+        for cell in asking.asked_before(frame, key):
+            if not is_written(frame, cell) and not asking.uses_nothing(frame, node, value):
+                _note_read(frame, cell, node)
     return value
 
 
