@@ -21,6 +21,7 @@ from capaudit.audit import (
 from capaudit.audit.values import (
     NONE,
     NOTHING,
+    UNKNOWN,
     Atom,
     Bound,
     Box,
@@ -263,6 +264,8 @@ def augment(frame: Frame, node: ast.AugAssign) -> None:
             kept = join(kept, (atom,))
         elif isinstance(atom, Instance) and (found := _in_place_dunder(frame, atom, node, value)) is not None:
             bound = join(bound, found)
+        elif atom is UNKNOWN and any(isinstance(other, Tensor) for other in old):
+            kept = join(kept, unknown)  # what else it may be is taken for a tensor as well
         else:
             bound = join(bound, _widened(operators.binary(frame, node.op, (atom,), value, node)))
     result = join(kept, bound)

@@ -39,6 +39,8 @@ def run_if(frame: Frame, node: ast.If) -> None:
     diagnosing = not node.orelse and diagnoses.follows_read(frame, node.test, node.body)
     ending = not node.orelse and isinstance(node.body[-1], (ast.Return, ast.Continue))
     rest_diagnoses = ending and diagnoses.follows_read(frame, node.test, once.following(frame, node))
+    if ending and diagnoses.asks_device(frame, node.test):
+        frame.left_by_device.add(node)
     outer, frame.held = frame.held, held
     only_checks = diagnosing or rest_diagnoses or (not node.orelse and _only_raises(node.body))
     checking, frame.checking = frame.checking, only_checks
@@ -85,6 +87,8 @@ def run_if(frame: Frame, node: ast.If) -> None:
             _guard_rest(frame, node, body, wanted)
     _share_writes(frame, ends)
     frame.env = merge(ends)
+    if not node.orelse and node.body[-1] in frame.left_by_device:
+        rest_diagnoses = diagnoses.only_names_culprit(frame, once.following(frame, node))
     frame.failure += rest_diagnoses  # until the block ends
     if clock is not None:
         stamps.mark_refreshed(frame, clock[0], before, refreshed)

@@ -117,7 +117,7 @@ def call(frame: Frame, path: str, receiver: Atom | None, arguments: Arguments, n
         if kind in _CONTAINER_KINDS and isinstance(receiver, (Box, Items, Sequence, Mapping, Record)):
             return containers.method(frame, receiver, method, arguments, node)
         if kind == "str":
-            return _string_method(frame, method, arguments, node)
+            return _string_method(frame, receiver, method, arguments, node)
         if path == "object.__setattr__" and len(arguments.positional) == 2:
             from capaudit.audit.arguments import Arguments as Made
 
@@ -165,9 +165,17 @@ def _first(arguments: Arguments) -> Value:
     return arguments.positional[0] if arguments.positional else arguments.star
 
 
-def _string_method(frame: Frame, method: str, arguments: Arguments, node: ast.expr) -> Value:
+_FOLDED = ("startswith", "endswith", "lower", "upper", "strip", "removeprefix", "removesuffix", "isdigit")
+
+
+def _string_method(frame: Frame, receiver: Atom, method: str, arguments: Arguments, node: ast.expr) -> Value:
     from capaudit.audit import calls
 
+    if isinstance(receiver, Const) and isinstance(receiver.value, str) and method in _FOLDED:
+        given = [a for value in arguments.positional if len(value) == 1 for a in value if isinstance(a, Const)]
+        texts = [a.value for a in given if isinstance(a.value, str)]
+        if len(texts) == len(arguments.positional) <= 1 and not arguments.keywords:
+            return const(getattr(receiver.value, method)(*texts))
     if method == "format":
         for value in arguments.values():
             calls.format_value(frame, value, node, node.args[0] if isinstance(node, ast.Call) and node.args else None)

@@ -343,6 +343,10 @@ def call_function(
         ownership, reason = owned
         frame.record(node, "call", ownership=OwnershipClass(ownership), message=reason)
         return attributes.return_annotation(machine, info) or unknown
+    if frame.tick and isinstance(receiver, Instance) and machine.is_host_only(receiver.cls):
+        message = f"{receiver.cls.name} refuses CUDA when it is set up, so that no tick on CUDA runs this"
+        frame.record(node, "call", ownership=OwnershipClass.COLD_PATH, message=message)
+        return attributes.return_annotation(machine, info) or unknown
     bound_arguments = parameters.bind(frame, info, receiver, given)
     if bound_arguments is None:
         return NOTHING

@@ -101,6 +101,8 @@ class Rebind:
     times: int | None = 1
     source: Cell | None = None  # the cell whose storage the name gets: an alias, unless that cell is rebound as well
     grows: bool = False  # only where the old storage is too small
+    empties: bool = False  # bound to an empty list, which holds no storage yet
+    followed: bool = False  # a later binding in the same tick may take its place, which the end of the tick tells
 
 
 @dataclass(frozen=True, slots=True)

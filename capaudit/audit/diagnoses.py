@@ -11,19 +11,28 @@ from typing import TYPE_CHECKING
 
 from capaudit.audit import expressions, once
 from capaudit.audit.values import Host, Tensor
-from capaudit.program import FunctionInfo
+from capaudit.program import FunctionInfo, walk
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
     from capaudit.audit.machine import Machine
 
 _DEEPEST = 2
+_FETCHES = ("item", "tolist", "cpu")
 
 
 def follows_read(frame: Frame, test: ast.expr, body: list[ast.stmt]) -> bool:
     """Whether a block runs on the word of a device value alone, and only raises."""
-    if frame.function is None or not frame.recording or not _diagnoses(frame.machine, frame.function, body):
-        return False
+    return only_names_culprit(frame, body) and asks_device(frame, test)
+
+
+def only_names_culprit(frame: Frame, body: list[ast.stmt]) -> bool:
+    """Whether a block does nothing but look for something to raise about."""
+    return frame.function is not None and frame.recording and _diagnoses(frame.machine, frame.function, body)
+
+
+def asks_device(frame: Frame, test: ast.expr) -> bool:
+    """Whether a test, or a part without which it does not hold, asks for a device value."""
     return any(_asks_device(frame, part) for part in _parts(test))
 
 
@@ -39,6 +48,9 @@ def _parts(test: ast.expr) -> list[ast.expr]:
 
 def _asks_device(frame: Frame, test: ast.expr) -> bool:
     value = expressions.quietly(frame, test)
+    origin = frame.stories.get(test.id) if isinstance(test, ast.Name) else None
+    if origin is not None and any(isinstance(n, ast.Attribute) and n.attr in _FETCHES for n in walk(origin)):
+        return True
     return bool(value) and all(
         (isinstance(atom, Tensor) and atom.device == "cuda")
         or (isinstance(atom, Host) and atom.taint is not None and atom.taint[0] == "device")

@@ -164,7 +164,7 @@ def _verdicts(
         machine.settle_unknown()
     note_restarts(machine, root)
     late: list[Rebind] = late_rebinds(machine, root, entry)
-    verdicts = collect(entry, root, late, machine.knowledge)
+    verdicts = collect(machine, entry, root, late)
     if options.collect_operations:
         verdicts.reached = tuple(reached_functions(entry, reachable(root)))
     if options.collect_fixes:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from capaudit.audit.contexts import Cell
-from capaudit.audit.values import Atom, Box, Const, Host, Items, Sequence, Slice, Tensor, Value
+from capaudit.audit.values import Atom, Box, Const, Host, Items, Mapping, Record, Sequence, Slice, Tensor, Value
 from capaudit.model import Confidence
 
 if TYPE_CHECKING:
@@ -30,12 +30,16 @@ def host_read(
     if not found:
         return
     sure = all(t.sure for t in found) and len(found) == len(value)
+    # Nobody asks a tensor and a dictionary for their truth in one breath: the tensor is another entry's.
+    mixed = any(
+        isinstance(atom, (Mapping, Record)) or (isinstance(atom, Box) and atom.kind == "dict") for atom in value
+    )
     frame.reject(
         node,
         "CAP101",
         name,
         f"{how}: the host needs a value that the device has not computed yet while it is only being recorded",
-        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE if mixed else Confidence.LIKELY,
         subject=subject,
     )
 

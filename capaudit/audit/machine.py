@@ -103,6 +103,16 @@ class Machine:
             known = self.memo[key] = bool(makers) and all(maker in self.refused for maker in makers)
         return known
 
+    def is_host_only(self, cls: ClassInfo) -> bool:
+        """Whether objects of a class cannot be set up on CUDA."""
+        key = ("host-only", cls)
+        known: bool | None = self.memo.get(key)
+        if known is None:
+            from capaudit.audit.host_only import refuses_cuda
+
+            known = self.memo[key] = refuses_cuda(self.names, cls)
+        return known
+
     # -- contexts ---------------------------------------------------------------------------------
 
     def enter(

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from capaudit.audit import asking, once, stamps
+from capaudit.audit import asking, once, stamps, unread
 from capaudit.audit.contexts import Cell, Context, Rebind
 from capaudit.audit.values import (
     KEPT,
@@ -34,7 +34,7 @@ from capaudit.audit.values import (
     settled,
 )
 from capaudit.model import Confidence
-from capaudit.program import walk
+from capaudit.program import Module, walk
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Environment, Frame
@@ -56,7 +56,8 @@ def read_cell(frame: Frame, cell: Cell, node: ast.AST | None) -> Value:
 
 
 def _note_read(frame: Frame, cell: Cell, node: ast.AST | None) -> None:
-    stamps.note_read(frame.context, cell, (frame.module, node or ast.Pass()), stamps.since(frame, cell))
+    if not unread.is_unread(frame):
+        stamps.note_read(frame.context, cell, (frame.module, node or ast.Pass()), stamps.since(frame, cell))
 
 
 def read_narrowed(frame: Frame, key: str, node: ast.AST) -> Value:
@@ -165,6 +166,7 @@ def write_cell(
     if augmented:
         stamps.advance(frame, cell)
     if not lazy:
+        _note_last(frame, cell, place, own=True)
         _note_rebind(frame, cell, value, place, swap)
     note_written(frame, cell)
 
@@ -379,17 +381,58 @@ def _add_rebind(
     if frame.env is not None:
         frame.env[_away_key(cell)] = const(True)
         frame.context.items.setdefault("rebound", {}).setdefault(cell, {})
-    if any(r.node is node and r.cell is cell for r in frame.context.rebinds):
-        return  # a loop's further rounds
+    _note_last(frame, cell, node)
     line = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
     if any(
-        (getattr(r.node, "lineno", 0), getattr(r.node, "col_offset", 0)) == line and r.cell is cell
+        r.cell is cell and (r.node is node or (getattr(r.node, "lineno", 0), getattr(r.node, "col_offset", 0)) == line)
         for r in frame.context.rebinds
     ):
-        return
+        return  # a loop's further rounds
+    made = getattr(node, "source", None)
     frame.context.rebinds.append(
-        Rebind(cell, frame.module, node, definite, swap, times(frame), source, once.GROWTH in frame.mode)
+        Rebind(
+            cell,
+            frame.module,
+            node,
+            definite,
+            swap,
+            times(frame),
+            source,
+            once.GROWTH in frame.mode,
+            isinstance(made, ast.List) and not made.elts,
+            frame.context.phase == "tick",
+        )
     )
+
+
+def _note_last(frame: Frame, cell: Cell, node: ast.AST, *, own: bool = False) -> None:
+    """Note which binding a lasting name has last seen here; ``own``: one that leaves it its own storage."""
+    if frame.env is not None and frame.context.phase == "tick":
+        key = f"{FINAL}l{id(cell)}"
+        place = "own " * own + _line_of(frame.module, node)
+        frame.env[key] = const(place)
+        frame.context.items.setdefault("last-cells", {})[key] = cell
+        if frame.function is not None:
+            frame.machine.memo["binding", place] = frame.function.cls
+
+
+def _line_of(module: Module, node: ast.AST) -> str:
+    return f"{module.name}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
+
+
+def is_superseded(machine: Machine, rebind: Rebind, root: Context) -> bool:
+    """Whether the same tick binds the name again in any case, so that no later tick meets this storage.
+
+    Only bindings of related classes follow each other: others are what a call may do instead.
+    """
+    last = root.items.get("lasts", {}).get(rebind.cell, NOTHING) if rebind.followed else NOTHING
+    places = [atom.value for atom in last if isinstance(atom, Const)]
+    own = _line_of(rebind.module, rebind.node)
+    if not places or own in places:
+        return False
+    cls = machine.memo.get(("binding", own))
+    others = [machine.memo.get(("binding", place)) for place in places]
+    return cls is not None and all(other is not None and machine.names.are_related(cls, other) for other in others)
 
 
 def times(frame: Frame) -> int | None:
@@ -484,6 +527,10 @@ def absorb_callee(frame: Frame, callee: Context) -> None:
         key = f"{FINAL}{id(cell)}"
         before = frame.env.get(key, NOTHING) if cell not in callee.must_write else NOTHING
         note_final(frame, cell, join(before, value))
+    for cell, value in callee.items.get("lasts", {}).items():
+        key = f"{FINAL}l{id(cell)}"
+        frame.env[key] = value if cell in callee.must_write else join(frame.env.get(key, NOTHING), value)
+        context.items.setdefault("last-cells", {})[key] = cell
     if callee.items.get("device-writes"):
         context.items["device-writes"] = context.items.get("device-writes", 0) + 1
     if len(context.streams) < 400:
@@ -531,6 +578,10 @@ def note_exit(frame: Frame) -> None:
     for key, cell in context.items.get("final-cells", {}).items():
         if key in frame.env:
             finals[cell] = join(finals.get(cell, NOTHING), frame.env[key])
+    lasts = context.items.setdefault("lasts", {})
+    for key, cell in context.items.get("last-cells", {}).items():
+        if key in frame.env:
+            lasts[cell] = join(lasts.get(cell, NOTHING), frame.env[key])
     for cell, ends in context.items.get("rebound", {}).items():
         ends.update(dict.fromkeys(frame.env.get(_away_key(cell), NOTHING)))
     written = frozenset(key for key in frame.env if key.startswith(".w"))

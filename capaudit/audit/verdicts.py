@@ -11,9 +11,10 @@ from capaudit.audit.boundaries import Entry
 from capaudit.audit.contexts import Cell, Context, OperationRecord, Rebind
 from capaudit.audit.fallback import silent_fallbacks
 from capaudit.audit.frame import _strength
+from capaudit.audit.machine import Machine
 from capaudit.audit.regions import OWN_STREAMS
 from capaudit.audit.stamps import is_steady
-from capaudit.audit.stores import is_restored, keeps
+from capaudit.audit.stores import is_restored, is_superseded, keeps
 from capaudit.audit.streams import judge_streams
 from capaudit.knowledge import Knowledge
 from capaudit.model import (
@@ -61,7 +62,7 @@ def reachable(root: Context) -> dict[Context, tuple[Context, ast.AST] | None]:
     return parents
 
 
-def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledge) -> Verdicts:
+def collect(machine: Machine, entry: Entry, root: Context, late: list[Rebind]) -> Verdicts:
     """Classify everything that a boundary reaches."""
     result = Verdicts()
     parents = reachable(root)
@@ -84,7 +85,7 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
             result.pruned.append(PrunedBranch(place_of(context.module, branch), reason))
     for record in judge_streams(root.streams, root.items.get(OWN_STREAMS, ())):
         _keep(best, record, _holder(parents, record, root))
-    for rebind in [*_stale(root, parents), *late]:
+    for rebind in [*_stale(machine, root, parents), *late]:
         record = _rebind_record(rebind, root)
         if rebind.definite and not rebind.grows:  # what is made from itself in every tick is not made on first use
             best.pop((rebind.module.file, *_span(rebind.node), "CAP301"), None)
@@ -93,7 +94,7 @@ def collect(entry: Entry, root: Context, late: list[Rebind], knowledge: Knowledg
         path = call_path(entry, context, parents)
         result.operations.append(_operation(record, context, entry.boundary))
         if record.hazard is not None:
-            result.findings.append(_finding(record, context, path, entry.boundary, knowledge))
+            result.findings.append(_finding(record, context, path, entry.boundary, machine.knowledge))
     result.calls = len(calls)
     for resolved, text, module, node, context in calls.values():
         if not resolved:
@@ -181,12 +182,12 @@ def _holder(parents: Iterable[Context], record: OperationRecord, root: Context) 
 # -- stale carriers ------------------------------------------------------------------------------------------
 
 
-def _stale(root: Context, parents: Iterable[Context]) -> list[Rebind]:
+def _stale(machine: Machine, root: Context, parents: Iterable[Context]) -> list[Rebind]:
     """Cells that a tick reads before it binds them to other storage."""
     by_cell: dict[Cell, list[tuple[Context, Rebind]]] = {}
     for context in parents:
         for rebind in context.rebinds:
-            if keeps(context, rebind.cell):
+            if keeps(context, rebind.cell) or is_superseded(machine, rebind, root):
                 continue
             by_cell.setdefault(rebind.cell, []).append((context, rebind))
     often = _how_often(root, parents) if by_cell else {}
@@ -250,6 +251,8 @@ def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
     text = "exchanged with another buffer" if rebind.swap else "bound to new storage"
     if rebind.grows:
         text += " when the old one is too small"
+    if rebind.empties:
+        text = "bound to an empty list"
     confidence = Confidence.CERTAIN if rebind.definite and not rebind.swap else Confidence.LIKELY
     return OperationRecord(
         rebind.module,
@@ -257,7 +260,7 @@ def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
         "rebind",
         OwnershipClass.REJECTED,
         "CAP304",
-        Confidence.POSSIBLE if rebind.grows else confidence,
+        Confidence.POSSIBLE if rebind.grows or rebind.empties else confidence,
         f"{rebind.cell.label} is {text} here, while every replay keeps using the address it had during capture",
         "Write into the existing buffer (copy_, out=, an in-place operator) so that its address stays.",
         (),

@@ -104,6 +104,10 @@ class Program:
             ]
         return found
 
+    def modules_with(self, word: str) -> list[Module]:
+        """Modules whose text holds an identifier, and maybe some that only hold it as part of another."""
+        return self._words.modules(word)
+
     def methods_named(self, name: str) -> list[FunctionInfo]:
         """Every method of that name in the program, in file order."""
         found = self._methods_by_name.get(name)
