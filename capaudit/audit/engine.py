@@ -22,6 +22,7 @@ from capaudit.audit.options import AuditOptions, program_roots
 from capaudit.audit.order_rules import order_findings
 from capaudit.audit.providers import refused
 from capaudit.audit.regions import note_given_streams
+from capaudit.audit.registrations import Registrations
 from capaudit.audit.restarts import note_restarts
 from capaudit.audit.static_audits import static_audits
 from capaudit.audit.suppressions import apply_suppressions, comment_finding, meta_finding, spans
@@ -157,6 +158,8 @@ def _verdicts(
 ) -> tuple[Verdicts, list[tuple[str, int, int]]]:
     """Return what one boundary amounts to, and file, first and last line of every function that it reaches."""
     machine.refused = refused(machine.names, entry.cls)
+    if entry.cls is not None:
+        machine.registrations = Registrations(machine, entry.cls, entry.function.name)
     root = evaluate_entry(machine, entry)
     if note_changes(machine, entry, {context.function for context in reachable(root)}):
         for _ in range(2 if entry.region is not None else 0):

@@ -72,7 +72,8 @@ def read(frame: Frame, node: ast.Subscript) -> Value:
     if any(isinstance(atom, Tensor) for atom in target) and any(isinstance(atom, (Tensor, Items)) for atom in index):
         # What a tensor or several axes index is a tensor, not the host value of unknown type beside it.
         target = tuple(a for a in target if not (isinstance(a, Host) and a.type_name == "any"))
-    if any(isinstance(atom, Tensor) for atom in target) and _takes_slices(node.slice):
+    picks_many = any(isinstance(atom, Tensor) and atom.rank != 0 for atom in index)
+    if any(isinstance(atom, Tensor) for atom in target) and (picks_many or _takes_slices(node.slice)):
         target = tuple(a for a in target if not isinstance(a, (Box, Items, Sequence, Mapping, Record)))
     result: Value = NOTHING
     for atom in target:

@@ -556,6 +556,7 @@ def field_flow(frame: Frame, cls: ClassInfo, name: str) -> Value:
     machine.memo[key] = NOTHING
     result: Value = NOTHING
     classes = [cls, *machine.subclasses(cls)]
+    registered = machine.registrations
     for candidate in classes:
         order = field_names(machine, candidate)
         for module, call, owner in machine.program.calls_to(candidate.name):
@@ -565,7 +566,7 @@ def field_flow(frame: Frame, cls: ClassInfo, name: str) -> Value:
             argument = next((k.value for k in call.keywords if k.arg == name), None)
             if argument is None and name in order and order.index(name) < len(call.args):
                 argument = call.args[order.index(name)]
-            if argument is not None:
+            if argument is not None and not (registered and registered.are_elsewhere(module, call, owner)):
                 result = join(result, calls.detached_value(machine, module, owner, argument))
         if candidate is not cls and name in candidate.values:
             result = join(result, _default(frame, candidate, name))

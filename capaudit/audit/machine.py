@@ -14,6 +14,7 @@ from typing import Any
 
 from capaudit.audit.contexts import Cell, Context
 from capaudit.audit.names import Names
+from capaudit.audit.registrations import Registrations
 from capaudit.audit.values import (
     NOTHING,
     Atom,
@@ -82,6 +83,7 @@ class Machine:
         self.watched: dict[Cell, None] = {}  # host state of which it is asked whether a tick reads it before binding it
         self.warm = False  # the whole boundary is seen to run before the capture
         self.refused: frozenset[ClassInfo] = frozenset()  # what the boundary's own constructor turns down
+        self.registrations: Registrations | None = None  # whose configurations reach the boundary
         self.memo: dict[Any, Any] = {}
         self.capturing: list[tuple[FunctionInfo, int]] = []
         self._runner = runner
