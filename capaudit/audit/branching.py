@@ -71,7 +71,10 @@ def run_if(frame: Frame, node: ast.If) -> None:
         outside = frame.mode
         frame.mode = frame.mode | modes
         frame.failure += diagnosing and wanted
+        refreshing = [node.test] if clock is not None and clock[1] == wanted else []
+        frame.stale.extend(refreshing)
         frame.run_block(body)
+        del frame.stale[len(frame.stale) - len(refreshing) :]
         frame.failure -= diagnosing and wanted
         if modes:
             frame.mode = once.left(frame.mode, outside)

@@ -620,7 +620,7 @@ def _every(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
     elif hazards.device_tensors(_first(arguments)):
         hazards.host_read(frame, _first(arguments), node, "any() and all() ask each element whether it is true", node)
     read = ("device", "", None) if hazards.device_tensors(item) else None
-    return host("bool", stronger(operators.taint_of(item), read))
+    return host("bool", emptiness.open_taint(stronger(operators.taint_of(item), read)))
 
 
 # -- functools and friends --------------------------------------------------------------------------------------
@@ -823,11 +823,13 @@ def contains(frame: Frame, left: Value, right: Value, node: ast.Compare) -> Valu
     taint = operators.taint_of(left)
     if any(isinstance(a, Tensor) and a.device == "cuda" for a in (*left, *right)):
         taint = ("device", "", None)
-    return join(result, host("bool", taint)) if left and right else NOTHING
+    return join(result, host("bool", emptiness.open_taint(taint))) if left and right else NOTHING
 
 
 def _default_device(frame: Frame, arguments: Arguments, node: ast.expr) -> Value:
-    frame.machine.memo["default-device"] = True
+    given = _first(arguments)
+    if any(conditions.named_device(atom) == "cuda" for atom in given) or given == unknown:
+        frame.machine.memo["default-device"] = True
     return none
 
 

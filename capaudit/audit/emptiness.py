@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+from capaudit.audit import once
 from capaudit.audit.values import FILLED, Host
 from capaudit.program import FunctionInfo, walk
 
+if TYPE_CHECKING:
+    from capaudit.audit.machine import Machine
+
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_DEEPEST = 3
 _VALUE_WRAPPERS = ("item", "cpu", "tolist", "bool")
 
 
@@ -29,9 +35,14 @@ def size_taint(filled: bool) -> tuple[str, str, None]:
     return ("dynamic", FILLED if filled else "", None)
 
 
+def open_taint(taint: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """The taint of what is computed from a size: whether that is 0 is open again."""
+    return size_taint(False) if taint == size_taint(True) else taint
+
+
 def is_positive(atom: object) -> bool:
-    """Whether a host number is a size that is known not to be 0."""
-    return isinstance(atom, Host) and atom.type_name == "int" and atom.taint == size_taint(True)
+    """Whether a host number is known not to be 0: the size of what holds something, or what counts or tests it."""
+    return isinstance(atom, Host) and atom.type_name in ("int", "bool", "float") and atom.taint == size_taint(True)
 
 
 def sized(test: ast.expr) -> tuple[ast.expr, bool] | None:
@@ -58,6 +69,82 @@ def _measured(node: ast.expr) -> ast.expr | None:
             return subject
         case _:
             return None
+
+
+def asked(
+    machine: Machine, function: FunctionInfo, test: ast.expr, depth: int = _DEEPEST
+) -> tuple[ast.expr, bool] | None:
+    """What a test asks for a true element, itself or through what it calls, and the truth that tells of one."""
+    match test:
+        case ast.Call(func=ast.Name(id="bool" | "int"), args=[inner]):
+            return asked(machine, function, inner, depth)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _VALUE_WRAPPERS:
+            return asked(machine, function, inner, depth)
+        case ast.Call(func=ast.Attribute(value=inner, attr="any"), args=[], keywords=[]):
+            return inner, True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="any"), args=[inner]):
+            return inner, True
+        case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=0)]):
+            counted = _counted(left)
+            return None if counted is None or type(operator) not in _NONE else (counted, _NONE[type(operator)])
+        case ast.Call(args=[ast.Name() | ast.Attribute() as subject], keywords=[]) if depth:
+            truths = {_answers(machine, callee, depth - 1) for callee in once.callees(machine, function, test)}
+            truth = truths.pop() if len(truths) == 1 else None
+            return None if truth is None else (subject, truth)
+        case _:
+            return None
+
+
+_NONE: dict[type[ast.cmpop], bool] = {ast.Eq: False, ast.LtE: False, ast.NotEq: True, ast.Gt: True}
+
+
+def _counted(node: ast.expr) -> ast.expr | None:
+    """What ``node`` is the number of true elements of."""
+    match node:
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _counted(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr="sum" | "count_nonzero"), args=[], keywords=[]):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _VALUE_WRAPPERS:
+            return _counted(inner)
+        case _:
+            return None
+
+
+def _answers(machine: Machine, function: FunctionInfo, depth: int) -> bool | None:
+    """The answer by which a function says that its only argument holds a true element."""
+    spec, body = function.node.args, function.node.body
+    names = [p.arg for p in (*spec.posonlyargs, *spec.args)][function.cls is not None :]
+    if not isinstance(body, list) or len(names) != 1 or not isinstance(body[-1], ast.Return) or body[-1].value is None:
+        return None
+    flips, answer = 0, body[-1].value
+    while isinstance(answer, ast.UnaryOp) and isinstance(answer.op, ast.Not):
+        flips, answer = flips + 1, answer.operand
+    if (
+        isinstance(answer, ast.Call)
+        and not answer.keywords
+        and [ast.unparse(a) for a in answer.args] == names
+        and depth
+    ):
+        truths = {_answers(machine, callee, depth - 1) for callee in once.callees(machine, function, answer)}
+        found = truths.pop() if len(truths) == 1 else None
+    else:
+        told = asked(machine, function, _spelled_out(body[:-1], answer), depth)
+        found = told[1] if told is not None and ast.unparse(told[0]) == names[0] else None
+    return found if found is None else found != bool(flips % 2)
+
+
+def _spelled_out(body: list[ast.stmt], answer: ast.expr) -> ast.expr:
+    """An answer that asks a scratch tensor, asked of what the function has copied into it."""
+    for statement in reversed(body):
+        match statement:
+            case ast.Expr(ast.Call(func=ast.Attribute(value=scratch, attr="copy_"), args=[source, *_])):
+                text, wanted = ast.unparse(answer), ast.unparse(scratch)
+                if f"{wanted}.item()" in text:
+                    return ast.parse(text.replace(f"{wanted}.item()", ast.unparse(source)), mode="eval").body
+            case _:
+                pass
+    return answer
 
 
 def _known(body: list[ast.stmt], node: ast.AST, subject: str, known: bool) -> bool | None:

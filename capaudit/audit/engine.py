@@ -13,6 +13,7 @@ from capaudit.audit.between import note_changes
 from capaudit.audit.boundaries import Entry, find_entries, owned_functions, stray_comments
 from capaudit.audit.calltree import reached_functions
 from capaudit.audit.contexts import Context, Rebind
+from capaudit.audit.defaults import sets_default_device
 from capaudit.audit.frame import Frame, run_context
 from capaudit.audit.generators import Unregistered, registers_generators
 from capaudit.audit.late import late_rebinds
@@ -193,15 +194,12 @@ class _Facts:
     switches: dict[str, object]
 
 
-_SWITCHES = {
-    "no-validation": "set_default_validate_args(False)",
-    "default-device": "set_default_device(",
-}
-
-
 def _program_facts(program: Program, names: Names, entries: list[Entry]) -> _Facts:
-    sources = [module.source for module in program.modules.values()]
-    switches: dict[str, object] = {n: any(text in source for source in sources) for n, text in _SWITCHES.items()}
+    validates = "set_default_validate_args(False)"
+    switches: dict[str, object] = {
+        "no-validation": any(validates in module.source for module in program.modules.values()),
+        "default-device": sets_default_device(program),
+    }
     if registers_generators(program):
         switches |= {"registered-generator": True, "unregistered-generators": Unregistered(program)}
     return _Facts(owned_functions(program, names, entries), capturing_functions(program), switches)

@@ -316,9 +316,14 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:
+    from capaudit.audit import stamps
+
     left = evaluate(frame, node.left)
     right = evaluate(frame, node.right)
-    return operators.binary(frame, node.op, left, right, node)
+    result = operators.binary(frame, node.op, left, right, node)
+    if frame.stale and isinstance(node.op, ast.Sub) and stamps.is_elapsed(frame, node):
+        return tuple(host(a.type_name)[0] if isinstance(a, Host) else a for a in result)
+    return result
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:

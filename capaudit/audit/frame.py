@@ -64,6 +64,7 @@ class Frame:
         self.quiet = 0
         self.place: ast.stmt | None = None  # the simple statement at hand
         self.stories: dict[str, ast.expr] = {}
+        self.stale: list[ast.expr] = []  # tests under which a stamp is out of date
         self.left_by_device: set[ast.stmt] = set()  # tests of device values that end the function or the round
         self.breaks: list[list[Environment]] = []
         self.continues: list[list[Environment]] = []

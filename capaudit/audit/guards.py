@@ -36,6 +36,7 @@ from capaudit.audit.values import (
     stronger,
 )
 from capaudit.model import Confidence
+from capaudit.program import FunctionInfo
 from capaudit.program.symbols import dotted_text
 
 if TYPE_CHECKING:
@@ -112,18 +113,31 @@ def _test(frame: Frame, node: ast.expr, how: str) -> Outcome:
 
 
 def _filled(frame: Frame, node: ast.expr, outcome: Outcome) -> Outcome:
-    """Note for the branch in which a selection was found to hold something that it does."""
+    """Note for the branch in which a selection or a mask was found to hold something that it does."""
     sized = emptiness.sized(node)
+    dynamic = sized is not None
+    if sized is None and frame.function is not None and frame.tick:
+        sized = _asked(frame, frame.function, node)
     key = _key(sized[0]) if sized is not None else None
     if sized is None or key is None:
         return outcome
     value = expressions.quietly(frame, sized[0])
-    known = tuple(like(a, filled=True) if isinstance(a, Tensor) and a.dynamic else a for a in value)
+    known = tuple(like(a, filled=True) if isinstance(a, Tensor) and a.dynamic == dynamic else a for a in value)
     branch = outcome.true if sized[1] else outcome.false
     if known == value or branch is None:
         return outcome
     narrowed = {key: known, **branch}
     return replace(outcome, true=narrowed) if sized[1] else replace(outcome, false=narrowed)
+
+
+def _asked(frame: Frame, function: FunctionInfo, node: ast.expr) -> tuple[ast.expr, bool] | None:
+    if not isinstance(node, (ast.Call, ast.Compare)):
+        return None
+    key = ("asks for an element", node)
+    if key not in frame.machine.memo:
+        frame.machine.memo[key] = emptiness.asked(frame.machine, function, node)
+    found: tuple[ast.expr, bool] | None = frame.machine.memo[key]
+    return found
 
 
 def _narrowed(frame: Frame, node: ast.expr, how: str) -> Outcome:

@@ -109,9 +109,7 @@ def _binary_atoms(frame: Frame, op: ast.operator, a: Atom, b: Atom, node: ast.AS
     name_a, name_b = _type_name(a), _type_name(b)
     if name_a and name_b:
         taint = stronger(getattr(a, "taint", None), getattr(b, "taint", None))
-        if taint == emptiness.size_taint(True):
-            taint = emptiness.size_taint(False)
-        return host(_promote(op, name_a, name_b), taint)
+        return host(_promote(op, name_a, name_b), emptiness.open_taint(taint))
     return unknown
 
 
@@ -295,7 +293,7 @@ def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Comp
     if isinstance(a, _HOLDERS) and isinstance(b, _HOLDERS):
         held = containers.held(frame, a, node), containers.held(frame, b, node)
         hazards.compared(frame, *held, node, "comparing containers compares their elements")
-        return host("bool", stronger(taint_of((a,)), taint_of((b,))))
+        return host("bool", emptiness.open_taint(stronger(taint_of((a,)), taint_of((b,)))))
     if isinstance(a, Array) or isinstance(b, Array):
         return array("bool")
     if isinstance(a, WarpArray) or isinstance(b, WarpArray):
@@ -307,7 +305,7 @@ def _compare_atoms(frame: Frame, op: ast.cmpop, a: Atom, b: Atom, node: ast.Comp
     taint = stronger(taint_of((a,)), taint_of((b,)))
     if a is UNKNOWN or b is UNKNOWN:
         return unknown
-    return host("bool", taint)
+    return host("bool", emptiness.open_taint(taint))
 
 
 _HOLDERS = (Items, Sequence, Box, Mapping, Record)

@@ -157,7 +157,8 @@ def _tensor(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         element = "int"
     if made.path.rpartition(".")[2] in _PROMOTING:
         element = _promoted(element, made)
-    filled = dynamic and base.filled
+    counts = first.filled and not first.dynamic and made.path.rpartition(".")[2] in ("any", "sum", "count_nonzero")
+    filled = (dynamic and first.filled) or (counts and rank == 0)
     if "dynamic" in spec.flags:
         filled = made.subject is not None and emptiness.is_filled(frame.function, made.node, made.subject)
     result = like(
@@ -391,7 +392,16 @@ def _host(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         taint = ("rng", made.path, (frame.module, made.node))
     elif "clock" in effects:
         taint = ("clock", made.path, None)
-    return host(_host_type(spec), taint)
+    fed = frame.machine.memo.get(_FED)
+    if fed and made.path in _READS and any(t.storage in fed for t in gather(frame, made.everything)):
+        taint = stronger(taint, ("device", "", None))
+    kind = _host_type(spec)
+    if kind == "bool" and made.path.rpartition(".")[2] != "bool":
+        taint = emptiness.open_taint(taint)
+    return host(kind, taint)
+
+
+_READS = ("torch.Tensor.item", "torch.Tensor.tolist", "bool", "int", "float")
 
 
 def _trailing_axis(made: Call) -> bool:
@@ -401,7 +411,9 @@ def _trailing_axis(made: Call) -> bool:
 
 
 def _device_read(frame: Frame, spec: ResultSpec, made: Call) -> Value:
-    return host(_host_type(spec), ("device", "", None))
+    tensors = gather(frame, made.everything)
+    told = bool(tensors) and all(t.filled and not t.dynamic and t.rank == 0 for t in tensors)
+    return host(_host_type(spec), emptiness.size_taint(True) if told else ("device", "", None))
 
 
 def _array(frame: Frame, spec: ResultSpec, made: Call) -> Value:
@@ -529,6 +541,7 @@ def effects(frame: Frame, made: Call) -> None:
     for effect in made.operation.effects:
         if effect.startswith("writes:"):
             note_write(frame, made.lookup(effect[7:]) or NOTHING)
+            _note_fed(frame, made)
         elif effect == "launch":
             _launch(frame, made)
         elif effect == "allocates-warp" and frame.flag("conditional-body"):
@@ -550,6 +563,17 @@ def note_write(frame: Frame, target: Value) -> None:
     """Count in-place changes of device buffers that outlive the call."""
     if any(isinstance(a, (Tensor, WarpArray)) and a.device == "cuda" and a.storage != "fresh" for a in target):
         frame.context.items["device-writes"] = frame.context.items.get("device-writes", 0) + 1
+
+
+_FED = "fed from the device"
+
+
+def _note_fed(frame: Frame, made: Call) -> None:
+    """Note a lasting host tensor that device values are copied into: what the host reads from it comes from there."""
+    if made.path.endswith(".copy_") and any(a.device == "cuda" for a in gather(frame, made.everything[1:])):
+        for atom in made.lookup("self") or NOTHING:
+            if isinstance(atom, Tensor) and atom.device == "cpu" and isinstance(atom.storage, Cell):
+                frame.machine.memo.setdefault(_FED, {})[atom.storage] = None
 
 
 def _launch(frame: Frame, made: Call) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from capaudit.audit import expressions
+from capaudit.audit import expressions, once
 from capaudit.audit.contexts import Cell, Context
 from capaudit.audit.values import Instance
-from capaudit.program import Module
+from capaudit.program import FunctionInfo, Module
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Environment, Frame
@@ -34,7 +34,7 @@ def clock(frame: Frame, node: ast.If) -> tuple[Cell, bool] | None:
             stale, body = False, whole.body if isinstance(whole, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
         case _:
             return None
-    now = next((b for a, b in ((left, right), (right, left)) if _follows(body, a, b)), None)
+    now = next((b for a, b in ((left, right), (right, left)) if _follows(frame, body, a, b)), None)
     if not isinstance(now, ast.Attribute):
         return None
     for atom in expressions.quietly(frame, now.value):
@@ -44,15 +44,39 @@ def clock(frame: Frame, node: ast.If) -> tuple[Cell, bool] | None:
     return None
 
 
-def _follows(body: list[ast.stmt], stamp: ast.expr, now: ast.expr) -> bool:
-    """Whether a block sets the stamp to what it was compared with."""
+def _follows(frame: Frame, body: list[ast.stmt], stamp: ast.expr, now: ast.expr) -> bool:
+    """Whether a block, or a method that it calls on the object itself, sets the stamp to what it was compared with."""
     wanted = ast.unparse(stamp), ast.unparse(now)
+    for statement in body:
+        if _sets(statement, wanted):
+            return True
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and frame.function is not None:
+            callees = once.callees(frame.machine, frame.function, statement.value)
+            if callees and all(_always_sets(callee, wanted) for callee in callees):
+                return True
+    return False
+
+
+def _always_sets(function: FunctionInfo, wanted: tuple[str, str]) -> bool:
+    body = function.node.body
+    return isinstance(body, list) and any(_sets(statement, wanted) for statement in body)
+
+
+def _sets(statement: ast.stmt, wanted: tuple[str, str]) -> bool:
+    return (
+        isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and isinstance(statement.targets[0], ast.Attribute)
+        and (ast.unparse(statement.targets[0]), ast.unparse(statement.value)) == wanted
+    )
+
+
+def is_elapsed(frame: Frame, node: ast.BinOp) -> bool:
+    """Whether a difference is the time since a stamp, alike in every tick that refreshes in the same places."""
+    texts = {ast.unparse(node.left), ast.unparse(node.right)}
     return any(
-        isinstance(s, ast.Assign)
-        and len(s.targets) == 1
-        and isinstance(s.targets[0], ast.Attribute)
-        and (ast.unparse(s.targets[0]), ast.unparse(s.value)) == wanted
-        for s in body
+        isinstance(test, ast.Compare) and texts == {ast.unparse(test.left), ast.unparse(test.comparators[0])}
+        for test in frame.stale
     )
 
 
