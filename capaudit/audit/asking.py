@@ -58,7 +58,10 @@ def _asked(frame: Frame) -> _Asked:
                     presence.add(left)
                 case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[right]):
                     keys.add(right)
-                case ast.Call(func=ast.Name(id="len"), args=[inner]):
+                case (
+                    ast.Call(func=ast.Name(id="len"), args=[inner])
+                    | ast.Call(func=ast.Name(id="isinstance"), args=[inner, _])
+                ):
                     presence.add(inner)
                 case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _NAMES_OF:
                     keys.add(inner)

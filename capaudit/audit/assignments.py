@@ -21,7 +21,6 @@ from capaudit.audit import (
 from capaudit.audit.values import (
     NONE,
     NOTHING,
-    UNKNOWN,
     Atom,
     Bound,
     Box,
@@ -31,9 +30,13 @@ from capaudit.audit.values import (
     Host,
     Instance,
     Items,
+    Mapping,
     ModuleRef,
     Object,
+    Record,
+    Sequence,
     Tensor,
+    Unknown,
     Value,
     WarpArray,
     class_ref,
@@ -224,6 +227,8 @@ def _unpack(frame: Frame, target: ast.Tuple | ast.List, value: Value, node: ast.
             if isinstance(atom, Tensor) and atom.dynamic:
                 item = tuple(like(a, dynamic=True) if isinstance(a, Tensor) else a for a in item)
             columns = [join(c, item) for c in columns]
+    if isinstance(node, ast.Attribute) and node.attr == "shape":  # what a tensor has by that name are its sizes
+        columns = [tuple(a for a in c if isinstance(a, (Const, Host))) or c for c in columns]
     sources = node.elts if isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == count else [node] * count
     swap = exchanges.crossed(target, node)
     for element, column, source in zip(target.elts, columns, sources, strict=True):
@@ -264,8 +269,10 @@ def augment(frame: Frame, node: ast.AugAssign) -> None:
             kept = join(kept, (atom,))
         elif isinstance(atom, Instance) and (found := _in_place_dunder(frame, atom, node, value)) is not None:
             bound = join(bound, found)
-        elif atom is UNKNOWN and any(isinstance(other, Tensor) for other in old):
-            kept = join(kept, unknown)  # what else it may be is taken for a tensor as well
+        elif isinstance(atom, (Unknown, Items, Sequence, Mapping, Record)) and any(
+            isinstance(other, Tensor) for other in old
+        ):
+            kept = join(kept, (atom,))  # what else it may be is taken for a tensor as well
         else:
             bound = join(bound, _widened(operators.binary(frame, node.op, (atom,), value, node)))
     result = join(kept, bound)

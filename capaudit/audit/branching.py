@@ -67,7 +67,8 @@ def run_if(frame: Frame, node: ast.If) -> None:
             stamps.mark_current(frame, clock[0])
         frame.holding.append((node.test, wanted))
         correlated.recall(frame)
-        modes = once.modes(frame, node.test, wanted, body) | once.alias(node.test, wanted)
+        after = once.following(frame, node) if wanted else None
+        modes = once.modes(frame, node.test, wanted, body, after) | once.alias(node.test, wanted)
         outside = frame.mode
         frame.mode = frame.mode | modes
         frame.failure += diagnosing and wanted
@@ -95,6 +96,7 @@ def run_if(frame: Frame, node: ast.If) -> None:
     frame.failure += rest_diagnoses  # until the block ends
     if clock is not None:
         stamps.mark_refreshed(frame, clock[0], before, refreshed)
+    _note_used_up(frame, node)
     for wanted in wrote:
         correlated.remember(frame, node, wanted, before, ends)
     if held:
@@ -128,6 +130,30 @@ def _guard_rest(frame: Frame, node: ast.If, body: list[ast.stmt], wanted: bool) 
         frame.mode = frame.mode | {once.REFUSED}
     elif once.SETTLED not in frame.mode and not node.orelse and not guards.always_raises(body):
         frame.mode = frame.mode | once.modes(frame, node.test, not wanted, once.following(frame, node))
+
+
+def _note_used_up(frame: Frame, node: ast.If) -> None:
+    """A count that a test asks for and the branch sets to 0 is 0 behind it, whichever way the test went."""
+    if node.orelse or not frame.tick:
+        return
+    parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
+    for part in parts:
+        match part:
+            case ast.Compare(
+                left=ast.Attribute() as asked, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]
+            ):
+                pass
+            case ast.Attribute() as asked:
+                pass
+            case _:
+                continue
+        for statement in node.body:
+            match statement:
+                case ast.Assign(targets=[ast.Attribute() as target], value=ast.Constant(value=0)):
+                    if ast.unparse(target) == ast.unparse(asked):
+                        stores.note_back(frame, target)
+                case _:
+                    pass
 
 
 def _share_writes(frame: Frame, ends: list[Environment]) -> None:

@@ -102,6 +102,7 @@ class Rebind:
     source: Cell | None = None  # the cell whose storage the name gets: an alias, unless that cell is rebound as well
     grows: bool = False  # only where the old storage is too small
     empties: bool = False  # bound to an empty list, which holds no storage yet
+    getter: bool = False  # a property that no tick reads binds it, and what it finds may be what the name had
     followed: bool = False  # a later binding in the same tick may take its place, which the end of the tick tells
 
 

@@ -94,7 +94,8 @@ def late_rebinds(machine: Machine, root: Context, entry: Entry) -> list[Rebind]:
                 key = (rebind.cell, rebind.module.name, getattr(rebind.node, "lineno", 0))
                 if rebind.cell in carriers and key not in seen:
                     seen.add(key)
-                    found.append(Rebind(rebind.cell, rebind.module, rebind.node, False))
+                    getter = function.has_decorator("property")
+                    found.append(Rebind(rebind.cell, rebind.module, rebind.node, False, getter=getter))
     return found
 
 

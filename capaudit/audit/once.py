@@ -60,14 +60,21 @@ Alternative = tuple[Guard, ...]
 """Guards of which each has to be settled, so that the code behind them runs once."""
 
 
-def modes(frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt]) -> frozenset[str]:
-    """The modes of ``body``, which runs where ``test`` has the truth ``wanted``; none where it may run again."""
+def modes(
+    frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt], after: list[ast.stmt] | None = None
+) -> frozenset[str]:
+    """The modes of ``body``, which runs where ``test`` has the truth ``wanted``; none where it may run again.
+
+    ``after``: what runs next in any case, and may settle the guard in place of the body.
+    """
     if not body or not frame.tick or frame.function is None:
         return frozenset()
     key = ("once", test, wanted)
     known: tuple[Alternative, ...] | None = frame.machine.memo.get(key)
     if known is None:
         found = _alternatives(frame, test, wanted, _DEEPEST)
+        if after and not any(_may_leave(statement) for statement in body):
+            body = [*body, *after]
         known = tuple(a for a in found if a and all(_settles(frame.machine, frame.function, body, g) for g in a))
         frame.machine.memo[key] = known
     for guards in known:
@@ -75,9 +82,14 @@ def modes(frame: Frame, test: ast.expr, wanted: bool, body: list[ast.stmt]) -> f
             continue
         if all(guard.kind == _SIZE for guard in guards):
             return frozenset((ONCE, GROWTH))
-        settled = all(_always_settles(frame.machine, frame.function, body, guard) for guard in guards)
+        whole = [*body, *(after or [])]
+        settled = all(_always_settles(frame.machine, frame.function, whole, guard) for guard in guards)
         return frozenset((ONCE, SETTLED) if settled else (ONCE,))
     return frozenset()
+
+
+def _may_leave(statement: ast.stmt) -> bool:
+    return any(isinstance(node, (ast.Return, ast.Continue, ast.Break)) for node in walk(statement))
 
 
 def made_for(frame: Frame, asked: list[tuple[ast.expr, str]], body: list[ast.stmt]) -> frozenset[str]:
@@ -338,7 +350,7 @@ def _always_settles(
                 branches = [
                     _always_settles(machine, function, b, guard, depth) for b in (statement.body, statement.orelse)
                 ]
-                if all(branches):
+                if all(branches) or (branches[0] and _asks_again(statement.test, guard)):
                     return True
             case ast.With() | ast.Try():
                 if _always_settles(machine, function, statement.body, guard, depth):
@@ -360,6 +372,12 @@ def _always_settles(
         if _returns(statement):
             return False
     return False
+
+
+def _asks_again(test: ast.expr, guard: Guard) -> bool:
+    """Whether a test asks whether the attribute is still missing."""
+    place = f"{ast.unparse(guard.owner)}.{guard.name}"
+    return guard.kind == _ABSENT and ast.unparse(test) in (f"{place} is None", f"not {place}")
 
 
 def is_filled_by_setup(machine: Machine, cell: Cell) -> bool:

@@ -425,7 +425,14 @@ def _array(frame: Frame, spec: ResultSpec, made: Call) -> Value:
         for v in made.everything:
             taint = stronger(taint, operators.taint_of(v))
         return host("float", taint)
+    if made.path.rpartition(".")[2] in _ELEMENTWISE and made.everything and all(map(_may_be_number, made.everything)):
+        return host("any")
     return array(_flag_element(spec))
+
+
+def _may_be_number(v: Value) -> bool:
+    """Whether nothing says that a value is an array: a number gives a number."""
+    return bool(v) and all(atom is UNKNOWN or isinstance(atom, (Const, Host)) for atom in v)
 
 
 def _plain(v: Value) -> bool:

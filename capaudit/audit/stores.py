@@ -236,17 +236,46 @@ def note_final(frame: Frame, cell: Cell, value: Value) -> None:
         frame.context.items.setdefault("final-cells", {})[key] = cell
 
 
-def is_restored(cell: Cell, root: Context, contexts: Iterable[Context]) -> bool:
+def note_back(frame: Frame, target: ast.Attribute) -> None:
+    """Note that a lasting number is 0 here on every way."""
+    from capaudit.audit import expressions
+
+    for atom in expressions.quietly(frame, target.value):
+        cell = frame.machine.existing_cell(atom, target.attr)
+        if cell is not None and frame.env is not None and f"{FINAL}{id(cell)}" in frame.env:
+            note_final(frame, cell, const(0))
+            note_written(frame, cell)
+
+
+def is_restored(machine: Machine, cell: Cell, root: Context, contexts: Iterable[Context]) -> bool:
     """Whether every tick leaves a host value as it found it.
 
     Either it is the same constant at construction and at each end, or every function that changes it
     gives it back what it kept.
     """
     final = root.items.get("finals", {}).get(cell)
-    if final and len(final) == 1 and isinstance(final[0], Const) and cell.first == final:
+    end = final[0] if final and len(final) == 1 else None
+    if isinstance(end, Const) and (cell.first == final or _starts_as(machine, cell, end)):
         return True
     changing = [context for context in contexts if cell in context.items.get("rebound", ())]
     return bool(changing) and all(keeps(context, cell) for context in changing)
+
+
+def _starts_as(machine: Machine, cell: Cell, value: Const) -> bool:
+    """Whether the constructor binds a name to a constant."""
+    owner = cell.owner
+    init = machine.names.method(owner.cls, "__init__") if isinstance(owner, Instance) else None
+    for node in walk(init.node) if init is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Constant(value=start)):
+                pass
+            case ast.AnnAssign(target=ast.Attribute(attr=name), value=ast.Constant(value=start)):
+                pass
+            case _:
+                continue
+        if name == cell.name and start == value.value and type(start) is type(value.value):
+            return True
+    return False
 
 
 def _note_host_away(frame: Frame, cell: Cell, node: ast.AST) -> None:
@@ -283,7 +312,7 @@ def _reads_itself(node: ast.AST, name: str) -> bool:
 def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bool) -> None:
     """Note that a lasting name is bound to storage other than its own."""
     late = frame.context.phase == "after"
-    if not late and _is_put_back(frame, cell, value, node):
+    if not late and (_is_put_back(frame, cell, value, node) or _is_settled_conversion(node)):
         return
     for atom in value:
         storage = getattr(atom, "storage", None)
@@ -298,6 +327,21 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
         if swap or moved or _is_new_holder(frame, atom, cell, late, node):
             _add_rebind(frame, cell, node, not late and _reads_itself(node, cell.name), swap or moved)
             return
+
+
+_CONVERSIONS = ("to", "cuda", "float", "double", "half", "bfloat16", "long", "int", "bool", "contiguous")
+
+
+def _is_settled_conversion(node: ast.AST) -> bool:
+    """``x.a = x.a.to(device)``: from the second time on, the conversion gives back what it was asked of."""
+    target, source = getattr(node, "target", None), getattr(node, "source", None)
+    return (
+        isinstance(target, ast.Attribute)
+        and isinstance(source, ast.Call)
+        and isinstance(source.func, ast.Attribute)
+        and source.func.attr in _CONVERSIONS
+        and ast.unparse(source.func.value) == ast.unparse(target)
+    )
 
 
 def _is_moved(frame: Frame, atom: Atom, cell: Cell, node: ast.AST) -> bool:
@@ -398,9 +442,9 @@ def _add_rebind(
             swap,
             times(frame),
             source,
-            once.GROWTH in frame.mode,
-            isinstance(made, ast.List) and not made.elts,
-            frame.context.phase == "tick",
+            grows=once.GROWTH in frame.mode,
+            empties=isinstance(made, ast.List) and not made.elts,
+            followed=frame.context.phase == "tick",
         )
     )
 

@@ -72,7 +72,9 @@ def collect(machine: Machine, entry: Entry, root: Context, late: list[Rebind]) -
     for context in parents:
         result.functions.add(context.function.owner if context.function else context.module.name)
         for record in context.records.values():
-            if record.cell is not None and (record.cell in restarted or is_restored(record.cell, root, parents)):
+            if record.cell is not None and (
+                record.cell in restarted or is_restored(machine, record.cell, root, parents)
+            ):
                 continue
             if record.hazard != "CAP501" or not is_steady(context, root, record.node):
                 _keep(best, record, context)
@@ -260,7 +262,7 @@ def _rebind_record(rebind: Rebind, root: Context) -> OperationRecord:
         "rebind",
         OwnershipClass.REJECTED,
         "CAP304",
-        Confidence.POSSIBLE if rebind.grows or rebind.empties else confidence,
+        Confidence.POSSIBLE if rebind.grows or rebind.empties or rebind.getter else confidence,
         f"{rebind.cell.label} is {text} here, while every replay keeps using the address it had during capture",
         "Write into the existing buffer (copy_, out=, an in-place operator) so that its address stays.",
         (),
