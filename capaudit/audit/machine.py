@@ -172,10 +172,11 @@ class Machine:
             context = self._new_context(function, receiver, dict(arguments), mode, phase, closure)
             self.contexts[key] = context
             return context
-        context = self.shared.get(group)
+        together = (*group, _places(arguments))
+        context = self.shared.get(together)
         if context is None:
             context = self._new_context(function, receiver, dict(arguments), mode, phase, closure)
-            self.shared[group] = context
+            self.shared[together] = context
             return context
         for name, value in arguments.items():
             old = context.arguments.get(name, NOTHING)
@@ -332,6 +333,15 @@ class Machine:
 
     def owner_cells(self, owner: Atom) -> dict[str, Cell]:
         return self.cells_of.get(owner, {})
+
+
+def _places(arguments: dict[str, Value]) -> tuple[Any, ...]:
+    """Which arguments lie on the host alone or name it: what is in host memory is never taken with what is not."""
+    return tuple(name for name, value in arguments.items() if value and all(map(_is_host_place, value)))
+
+
+def _is_host_place(atom: Atom) -> bool:
+    return (isinstance(atom, Tensor) and atom.device == "cpu") or (isinstance(atom, Const) and atom.value == "cpu")
 
 
 def carried(value: Value, cell: Cell) -> Value:

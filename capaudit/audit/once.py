@@ -122,17 +122,24 @@ def is_first_use(frame: Frame) -> bool:
 
 def fills_later(frame: Frame, node: ast.Dict | ast.Call) -> bool:
     """Whether a dictionary is left empty on first use and kept, so that what it will hold is made by later stores."""
-    if not is_first_use(frame) or frame.function is None:
+    if frame.function is None or (node.keys if isinstance(node, ast.Dict) else node.args or node.keywords):
         return False
-    if node.keys if isinstance(node, ast.Dict) else node.args or node.keywords:
+    missing = {key.removeprefix(".lazy ") for key in frame.env or {} if key.startswith(".lazy ")}
+    if not missing and not is_first_use(frame):
         return False
     assigned = [n for n in walk(frame.function.node) if isinstance(n, ast.Assign)]
     named = {t.id for n in assigned if n.value is node for t in n.targets if isinstance(t, ast.Name)}
     return any(
-        any(isinstance(t, ast.Attribute) for t in n.targets)
+        any(_keeps(frame, target, missing) for target in n.targets)
         and (n.value is node or (isinstance(n.value, ast.Name) and n.value.id in named))
         for n in assigned
     )
+
+
+def _keeps(frame: Frame, target: ast.expr, missing: set[str]) -> bool:
+    if isinstance(target, ast.Subscript):
+        return expressions.dotted_key(target.value) in missing
+    return isinstance(target, ast.Attribute) and is_first_use(frame)
 
 
 def alias(test: ast.expr, wanted: bool) -> frozenset[str]:

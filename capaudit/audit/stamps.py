@@ -1,4 +1,4 @@
-"""Values that a time stamp keeps fresh: each is bound anew at its first use after the stamp has moved on.
+"""Values that a time stamp or a flag keeps fresh: each is bound anew at its first use after that has changed.
 
 ``if self.stamp < self.now: self.value = ...; self.stamp = self.now`` leaves a value that was bound since
 ``now`` advanced last, whichever way the test goes. A tick that advances ``now`` before it uses the value
@@ -32,15 +32,28 @@ def clock(frame: Frame, node: ast.If) -> tuple[Cell, bool] | None:
         ):
             whole = frame.function.node if frame.function else None
             stale, body = False, whole.body if isinstance(whole, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute() as flag) if not node.orelse:
+            return _flag(frame, flag, node.body, "True")
+        case ast.Attribute() as flag if not node.orelse:
+            return _flag(frame, flag, node.body, "False")
         case _:
             return None
     now = next((b for a, b in ((left, right), (right, left)) if _follows(frame, body, a, b)), None)
-    if not isinstance(now, ast.Attribute):
-        return None
-    for atom in expressions.quietly(frame, now.value):
+    cell = _cell(frame, now) if isinstance(now, ast.Attribute) else None
+    return None if cell is None else (cell, stale)
+
+
+def _flag(frame: Frame, flag: ast.Attribute, body: list[ast.stmt], settled: str) -> tuple[Cell, bool] | None:
+    """``if not self.fresh: ...; self.fresh = True``: what a flag that somebody takes back keeps fresh."""
+    wanted = ast.unparse(flag), settled
+    cell = _cell(frame, flag) if any(_sets(statement, wanted) for statement in body) else None
+    return None if cell is None else (cell, True)
+
+
+def _cell(frame: Frame, place: ast.Attribute) -> Cell | None:
+    for atom in expressions.quietly(frame, place.value):
         if isinstance(atom, Instance):
-            cell = frame.machine.existing_cell(atom, now.attr)
-            return None if cell is None else (cell, stale)
+            return frame.machine.existing_cell(atom, place.attr)
     return None
 
 

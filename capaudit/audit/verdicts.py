@@ -197,6 +197,9 @@ def _stale(machine: Machine, root: Context, parents: Iterable[Context]) -> list[
     for cell, rebinds in by_cell.items():
         if cell not in root.entry_reads or None in cell.constants:
             continue
+        flag = root.items.get("stamped", {}).get(cell)  # a flag that each tick leaves as it was has it refreshed first
+        if flag is not None and is_restored(machine, flag, root, parents):
+            continue
         if all(rebind.swap for _, rebind in rebinds) and _even(rebinds, often):
             continue
         found.extend(rebind for _, rebind in rebinds if rebind.source is None or rebind.source in by_cell)
