@@ -120,8 +120,10 @@ def _constructs(machine: Machine, function: FunctionInfo | None) -> bool:
 
 
 def is_part_of_setup(machine: Machine, function: FunctionInfo) -> bool:
-    """Whether the text of the program shows set-up code alone to call a private method."""
-    return function.name.startswith("_") and _only_called_by_setup(machine, function, 3)
+    """Whether a private method goes by a set-up's name, or the program's text shows set-up code alone to call it."""
+    private = function.name.startswith("_")
+    named = function.name.lstrip("_").startswith(_SETUP_PREFIXES)
+    return private and (named or _only_called_by_setup(machine, function, 3))
 
 
 def _only_called_by_setup(machine: Machine, function: FunctionInfo, depth: int) -> bool:

@@ -453,25 +453,26 @@ def _note_last(frame: Frame, cell: Cell, node: ast.AST, *, own: bool = False) ->
     """Note which binding a lasting name has last seen here; ``own``: one that leaves it its own storage."""
     if frame.env is not None and frame.context.phase == "tick":
         key = f"{FINAL}l{id(cell)}"
-        place = "own " * own + _line_of(frame.module, node)
+        place = "own " * own + _line_of(frame.module, node, frame.context)
         frame.env[key] = const(place)
         frame.context.items.setdefault("last-cells", {})[key] = cell
         if frame.function is not None:
             frame.machine.memo["binding", place] = frame.function.cls
 
 
-def _line_of(module: Module, node: ast.AST) -> str:
-    return f"{module.name}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
+def _line_of(module: Module, node: ast.AST, context: Context) -> str:
+    """A binding: what it binds may differ from call to call."""
+    return f"{module.name}:{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)} in {context.serial}"
 
 
-def is_superseded(machine: Machine, rebind: Rebind, root: Context) -> bool:
+def is_superseded(machine: Machine, rebind: Rebind, context: Context, root: Context) -> bool:
     """Whether the same tick binds the name again in any case, so that no later tick meets this storage.
 
     Only bindings of related classes follow each other: others are what a call may do instead.
     """
     last = root.items.get("lasts", {}).get(rebind.cell, NOTHING) if rebind.followed else NOTHING
     places = [atom.value for atom in last if isinstance(atom, Const)]
-    own = _line_of(rebind.module, rebind.node)
+    own = _line_of(rebind.module, rebind.node, context)
     if not places or own in places:
         return False
     cls = machine.memo.get(("binding", own))

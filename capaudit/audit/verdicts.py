@@ -189,7 +189,7 @@ def _stale(machine: Machine, root: Context, parents: Iterable[Context]) -> list[
     by_cell: dict[Cell, list[tuple[Context, Rebind]]] = {}
     for context in parents:
         for rebind in context.rebinds:
-            if keeps(context, rebind.cell) or is_superseded(machine, rebind, root):
+            if keeps(context, rebind.cell) or is_superseded(machine, rebind, context, root):
                 continue
             by_cell.setdefault(rebind.cell, []).append((context, rebind))
     often = _how_often(root, parents) if by_cell else {}
