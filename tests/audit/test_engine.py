@@ -88,6 +88,44 @@ def build(env: Env):
     assert [code for _, code in codes(audit_text(tmp_path, text))] == ["CAP201"]
 
 
+@pytest.mark.parametrize(("stand_in", "found"), [("test_sensor.py", []), ("camera.py", ["CAP101"])])
+def test_a_subclass_that_a_test_makes_is_no_receiver(tmp_path: Path, stand_in: str, found: list[str]) -> None:
+    (tmp_path / "sensors.py").write_text(
+        """
+import torch
+class Sensor:
+    def read(self) -> torch.Tensor:
+        raise NotImplementedError
+
+class Plain(Sensor):
+    def __init__(self, n: int):
+        self.x = torch.zeros(n, device="cuda")
+    def read(self) -> torch.Tensor:
+        return self.x * 2.0
+
+class Env:
+    def __init__(self, sensors: list[Sensor]):
+        self.sensors = sensors
+    def step(self):
+        for sensor in self.sensors:
+            sensor.read()
+"""
+    )
+    (tmp_path / stand_in).write_text(
+        """
+import torch
+from sensors import Sensor
+class Stub(Sensor):
+    def __init__(self, n: int):
+        self.x = torch.zeros(n, device="cuda")
+    def read(self) -> torch.Tensor:
+        return self.x * self.x.max().item()
+"""
+    )
+    result = audit(AuditOptions(paths=(tmp_path,), entries=("sensors:Env.step",), working_directory=tmp_path))
+    assert [finding.code for finding in result.findings] == found
+
+
 @pytest.mark.parametrize(
     ("statement", "code"),
     [
