@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from capaudit.audit import correlated, diagnoses, guards, hazards, once, operators, stamps, stores
 from capaudit.audit.contexts import Cell
@@ -133,27 +133,50 @@ def _guard_rest(frame: Frame, node: ast.If, body: list[ast.stmt], wanted: bool) 
 
 
 def _note_used_up(frame: Frame, node: ast.If) -> None:
-    """A count that a test asks for and the branch sets to 0 is 0 behind it, whichever way the test went."""
-    if node.orelse or not frame.tick:
+    """A count that a test asks for and the branch sets to 0 at last is 0 behind it, whichever way the test went."""
+    if node.orelse or not frame.tick or frame.function is None or frame.function.cls is None:
         return
+    match node.body[-1]:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self")) as target], value=ast.Constant(value=0)):
+            pass
+        case _:
+            return
+    text = ast.unparse(target)
     parts = node.test.values if isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And) else [node.test]
-    for part in parts:
-        match part:
-            case ast.Compare(
-                left=ast.Attribute() as asked, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]
-            ):
-                pass
-            case ast.Attribute() as asked:
-                pass
+    others = [ast.unparse(part) for part in parts if ast.unparse(part) not in (f"{text} > 0", f"{text} != 0", text)]
+    if len(others) == len(parts):
+        return
+    counting = frame.machine.names.stores_of(frame.function.cls).get(target.attr, ())
+    if all(_counts_up(method.node, text, others) for method in counting):
+        stores.note_back(frame, target)
+
+
+def _counts_up(function: ast.AST, text: str, needed: list[str]) -> bool:
+    """Whether a method only adds 1 to a count, or sets it to 0, and adds only where all that is ``needed`` holds."""
+    body = getattr(function, "body", [])
+    for node in walk(function):
+        match node:
+            case ast.AugAssign(target=ast.Attribute() as place, op=operator, value=value) if ast.unparse(place) == text:
+                if not isinstance(operator, ast.Add) or ast.unparse(value) != "1":
+                    return False
+                held = {ast.unparse(s.test.operand) for s in body if _turns_away(s)}
+                if not held.issuperset(needed):
+                    return False
+            case ast.Assign(targets=targets, value=value) if any(ast.unparse(t) == text for t in targets):
+                if ast.unparse(value) != "0":
+                    return False
             case _:
-                continue
-        for statement in node.body:
-            match statement:
-                case ast.Assign(targets=[ast.Attribute() as target], value=ast.Constant(value=0)):
-                    if ast.unparse(target) == ast.unparse(asked):
-                        stores.note_back(frame, target)
-                case _:
-                    pass
+                pass
+    return True
+
+
+def _turns_away(statement: ast.stmt) -> TypeGuard[Any]:
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(statement.test, ast.UnaryOp)
+        and isinstance(statement.test.op, ast.Not)
+        and isinstance(statement.body[-1], ast.Return)
+    )
 
 
 def _share_writes(frame: Frame, ends: list[Environment]) -> None:

@@ -322,6 +322,12 @@ def _hooked(frame: Frame, atom: Instance, arguments: Arguments, result: Value, n
     return result
 
 
+def _is_host_only(machine: Machine, cls: ClassInfo, info: FunctionInfo, given: Arguments) -> bool:
+    """Whether a call uses an object that exists on the host alone, and is handed nothing of the device."""
+    handed = (atom for value in given.values() for atom in value)
+    return machine.is_host_only(cls, info) and not any(isinstance(a, Tensor) and a.device == "cuda" for a in handed)
+
+
 def call_function(
     frame: Frame,
     info: FunctionInfo,
@@ -343,7 +349,7 @@ def call_function(
         ownership, reason = owned
         frame.record(node, "call", ownership=OwnershipClass(ownership), message=reason)
         return attributes.return_annotation(machine, info) or unknown
-    if frame.tick and isinstance(receiver, Instance) and machine.is_host_only(receiver.cls):
+    if frame.tick and isinstance(receiver, Instance) and _is_host_only(machine, receiver.cls, info, given):
         message = f"{receiver.cls.name} refuses CUDA when it is set up, so that no tick on CUDA runs this"
         frame.record(node, "call", ownership=OwnershipClass.COLD_PATH, message=message)
         return attributes.return_annotation(machine, info) or unknown

@@ -73,6 +73,19 @@ class _Raises:
     seen = False
 
 
+def _changes(function: FunctionInfo) -> bool:
+    """Whether a function stores something, by an assignment or by a method that changes a tensor in place."""
+    return any(
+        isinstance(node.ctx, ast.Store)
+        if isinstance(node, (ast.Attribute, ast.Subscript))
+        else isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr.endswith("_")
+        and not node.func.attr.endswith("__")
+        for node in walk(function.node)
+    )
+
+
 def _leads_nowhere(machine: Machine, function: FunctionInfo, body: list[ast.stmt], raises: _Raises, depth: int) -> bool:
     return all(_leaves_nothing(machine, function, statement, raises, depth) for statement in body)
 
@@ -84,8 +97,10 @@ def _leaves_nothing(machine: Machine, function: FunctionInfo, statement: ast.stm
             return True
         case ast.Pass() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Constant()):
             return True
-        case ast.Assign(targets=targets):
-            return all(isinstance(target, (ast.Name, ast.Tuple)) for target in targets)
+        case ast.Assign(targets=targets, value=value):
+            calls = [inner for inner in walk(value) if isinstance(inner, ast.Call)]
+            changing = [c for call in calls for c in once.callees(machine, function, call) if _changes(c)]
+            return not changing and all(isinstance(target, (ast.Name, ast.Tuple)) for target in targets)
         case ast.If(body=body, orelse=orelse) | ast.For(body=body, orelse=orelse):
             return _leads_nowhere(machine, function, [*body, *orelse], raises, depth)
         case ast.Expr(value=ast.Call() as call) if depth:

@@ -14,13 +14,16 @@ from capaudit.program import ClassInfo, FunctionInfo, walk
 from capaudit.program.symbols import dotted_text
 
 
-def refuses_cuda(names: Names, cls: ClassInfo) -> bool:
-    """Whether a class, or a base that it inherits its set-up from, cannot be set up on CUDA."""
+def refuses_cuda(names: Names, cls: ClassInfo, function: FunctionInfo) -> bool:
+    """Whether a class, or a base that it inherits from, cannot be set up on CUDA with what ``function`` uses."""
     seen: dict[str, None] = {}
     for owner in names.mro(cls):
         for name, method in owner.methods.items():
-            if name not in seen and _raises_on_cuda(method) and _sets_up(owner, method):
-                return True
+            if name not in seen and _raises_on_cuda(method):
+                if name in ("__init__", "__post_init__"):
+                    return True
+                if not _only_bound_by(owner, method).isdisjoint(_used(names, cls, function)):
+                    return True
         seen.update(dict.fromkeys(owner.methods))
     return False
 
@@ -40,7 +43,9 @@ def _is_cuda(test: ast.expr) -> bool:
             return _is_host(inner)
         case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[ast.Constant(value="cpu")]):
             return _is_device(left)
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value="cuda")]):
+        case ast.Compare(
+            left=ast.Attribute(attr="type") as left, ops=[ast.Eq()], comparators=[ast.Constant(value="cuda")]
+        ):
             return _is_device(left)
         case ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In()], comparators=[right]):
             return _is_device(right)
@@ -74,10 +79,15 @@ def _is_device(node: ast.expr) -> bool:
     return len(parts) > 1 and parts[0] == "self" and parts[-1].strip("_") == "device"
 
 
-def _sets_up(owner: ClassInfo, method: FunctionInfo) -> bool:
-    """Whether a method is the constructor, or binds, with the methods that it calls, what no other method binds."""
-    if method.name in ("__init__", "__post_init__"):
-        return True
+def _only_bound_by(owner: ClassInfo, method: FunctionInfo) -> set[str]:
+    """The attributes that a method binds, with the methods that it calls, and no other method."""
+    together = _with_called(owner, method)
+    bound = {name for inner in together.values() for name in stored_attributes(inner)}
+    apart = [inner for inner in owner.methods.values() if inner.name not in together]
+    return bound - {name for inner in apart for name in stored_attributes(inner)}
+
+
+def _with_called(owner: ClassInfo, method: FunctionInfo) -> dict[str, FunctionInfo]:
     together: dict[str, FunctionInfo] = {method.name: method}
     waiting = [method]
     while waiting:
@@ -88,7 +98,19 @@ def _sets_up(owner: ClassInfo, method: FunctionInfo) -> bool:
                     if called is not None and name not in together:
                         together[name] = called
                         waiting.append(called)
-    bound = {name for inner in together.values() for name in stored_attributes(inner)}
-    apart = [inner for inner in owner.methods.values() if inner.name not in together]
-    others = {name for inner in apart for name in stored_attributes(inner)}
-    return bool(bound - others)
+    return together
+
+
+def _used(names: Names, cls: ClassInfo, function: FunctionInfo) -> set[str]:
+    """The names that a method, with the methods of the object that it calls, takes from the object."""
+    used: set[str] = set()
+    waiting, seen = [function], {function}
+    while waiting:
+        for node in walk(waiting.pop().node):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+                used.add(node.attr)
+                called = names.method(cls, node.attr)
+                if called is not None and called not in seen:
+                    seen.add(called)
+                    waiting.append(called)
+    return used

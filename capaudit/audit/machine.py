@@ -94,7 +94,7 @@ class Machine:
         """The proper subclasses in the program that the boundary may meet, in file order."""
         found = self.names.subclasses(cls)
         if found and cls.module in self._productive:  # a stand-in that a test makes meets that test alone
-            found = tuple(sub for sub in found if sub.module in self._productive)
+            found = tuple(sub for sub in found if sub.module in self._productive) or found
         return tuple(sub for sub in found if not self._is_refused(sub)) if self.refused else found
 
     @cached_property
@@ -112,14 +112,14 @@ class Machine:
             known = self.memo[key] = bool(makers) and all(maker in self.refused for maker in makers)
         return known
 
-    def is_host_only(self, cls: ClassInfo) -> bool:
-        """Whether objects of a class cannot be set up on CUDA."""
-        key = ("host-only", cls)
+    def is_host_only(self, cls: ClassInfo, function: FunctionInfo) -> bool:
+        """Whether what a method uses of its object cannot be set up on CUDA."""
+        key = ("host-only", cls, function)
         known: bool | None = self.memo.get(key)
         if known is None:
             from capaudit.audit.host_only import refuses_cuda
 
-            known = self.memo[key] = refuses_cuda(self.names, cls)
+            known = self.memo[key] = refuses_cuda(self.names, cls, function)
         return known
 
     # -- contexts ---------------------------------------------------------------------------------

@@ -73,17 +73,26 @@ def modes(
     known: tuple[Alternative, ...] | None = frame.machine.memo.get(key)
     if known is None:
         found = _alternatives(frame, test, wanted, _DEEPEST)
-        if after and not any(_may_leave(statement) for statement in body):
-            body = [*body, *after]
-        known = tuple(a for a in found if a and all(_settles(frame.machine, frame.function, body, g) for g in a))
+        whole = [*body, *after] if after and not any(_may_leave(statement) for statement in body) else body
+
+        def settles(guard: Guard) -> bool:
+            assert frame.function is not None
+            # What is missing is there for good once anything binds it; a size or a flag may be asked for again.
+            return _settles(frame.machine, frame.function, whole if guard.kind == _ABSENT else body, guard)
+
+        known = tuple(a for a in found if a and all(map(settles, a)))
         frame.machine.memo[key] = known
     for guards in known:
         if any(_armed_again(frame, guard) for guard in guards):
             continue
         if all(guard.kind == _SIZE for guard in guards):
             return frozenset((ONCE, GROWTH))
-        whole = [*body, *(after or [])]
-        settled = all(_always_settles(frame.machine, frame.function, whole, guard) for guard in guards)
+        settled = all(
+            _always_settles(
+                frame.machine, frame.function, [*body, *(after or [])] if guard.kind == _ABSENT else body, guard
+            )
+            for guard in guards
+        )
         return frozenset((ONCE, SETTLED) if settled else (ONCE,))
     return frozenset()
 
@@ -129,11 +138,20 @@ def fills_later(frame: Frame, node: ast.Dict | ast.Call) -> bool:
         return False
     assigned = [n for n in walk(frame.function.node) if isinstance(n, ast.Assign)]
     named = {t.id for n in assigned if n.value is node for t in n.targets if isinstance(t, ast.Name)}
+    if any(_fills_at_once(n) for n in walk(frame.function.node)):
+        return False
     return any(
         any(_keeps(frame, target, missing) for target in n.targets)
         and (n.value is node or (isinstance(n.value, ast.Name) and n.value.id in named))
         for n in assigned
     )
+
+
+def _fills_at_once(node: ast.AST) -> bool:
+    """``cache.update(...)``, ``cache |= ...``: stores that are not looked at entry by entry."""
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.op, ast.BitOr)
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update"
 
 
 def _keeps(frame: Frame, target: ast.expr, missing: set[str]) -> bool:

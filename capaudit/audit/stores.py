@@ -165,7 +165,7 @@ def write_cell(
     _note_varying(frame, cell, value, place, name, augmented, source)
     if augmented:
         stamps.advance(frame, cell)
-    if not lazy:
+    if not lazy and not _is_settled_conversion(frame, cell, place):
         _note_last(frame, cell, place, own=True)
         _note_rebind(frame, cell, value, place, swap)
     note_written(frame, cell)
@@ -312,7 +312,7 @@ def _reads_itself(node: ast.AST, name: str) -> bool:
 def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bool) -> None:
     """Note that a lasting name is bound to storage other than its own."""
     late = frame.context.phase == "after"
-    if not late and (_is_put_back(frame, cell, value, node) or _is_settled_conversion(node)):
+    if not late and _is_put_back(frame, cell, value, node):
         return
     for atom in value:
         storage = getattr(atom, "storage", None)
@@ -329,19 +329,24 @@ def _note_rebind(frame: Frame, cell: Cell, value: Value, node: ast.AST, swap: bo
             return
 
 
-_CONVERSIONS = ("to", "cuda", "float", "double", "half", "bfloat16", "long", "int", "bool", "contiguous")
+_CONVERSIONS = ("to", "cuda", "contiguous")
 
 
-def _is_settled_conversion(node: ast.AST) -> bool:
-    """``x.a = x.a.to(device)``: from the second time on, the conversion gives back what it was asked of."""
+def _is_settled_conversion(frame: Frame, cell: Cell, node: ast.AST) -> bool:
+    """``x.a = x.a.to(device)``: from the second time on it gets back what it had, or what this tick has just bound."""
     target, source = getattr(node, "target", None), getattr(node, "source", None)
-    return (
-        isinstance(target, ast.Attribute)
-        and isinstance(source, ast.Call)
-        and isinstance(source.func, ast.Attribute)
-        and source.func.attr in _CONVERSIONS
-        and ast.unparse(source.func.value) == ast.unparse(target)
-    )
+    if not isinstance(target, ast.Attribute) or not isinstance(source, ast.Call) or frame.function is None:
+        return False
+    func, text = source.func, ast.unparse(target)
+    if not isinstance(func, ast.Attribute) or func.attr not in _CONVERSIONS or ast.unparse(func.value) != text:
+        return False
+    if any(keyword.arg == "copy" for keyword in source.keywords):
+        return False
+    last = (frame.env or {}).get(f"{FINAL}l{id(cell)}", NOTHING)
+    if last and not any(isinstance(a, Const) and str(a.value).startswith("own ") for a in last):
+        return True
+    bound = [n for n in walk(frame.function.node) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+    return sum(ast.unparse(n) == text for n in bound) == 1
 
 
 def _is_moved(frame: Frame, atom: Atom, cell: Cell, node: ast.AST) -> bool:

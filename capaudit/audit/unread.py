@@ -7,15 +7,18 @@ attribute counts as unread where no code of the program loads its name and no te
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
-from capaudit.program import FunctionInfo, Program, walk
+from capaudit.program import ClassInfo, FunctionInfo, Program, walk
 
 if TYPE_CHECKING:
     from capaudit.audit.frame import Frame
     from capaudit.audit.machine import Machine
 
 _DEEPEST = 4
+_LISTING = 200
+"""Characters up to which a text may be a list of names; longer ones are prose."""
 _SAME_VALUE = ("clone", "detach", "float", "view", "reshape", "unsqueeze", "squeeze", "flatten", "abs", "square", "sum")
 
 
@@ -51,7 +54,11 @@ def _target_unread(machine: Machine, function: FunctionInfo, statement: ast.stmt
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     match targets:
         case [ast.Attribute(value=ast.Name(id="self"), attr=name)]:
-            return _never_loaded(machine, name)
+            return (
+                function.cls is not None
+                and _is_plain_attribute(machine, function.cls, name)
+                and _never_loaded(machine, name)
+            )
         case [ast.Name(id=name)] if depth:
             uses = _uses(machine, function).get(name, ())
             return None not in uses and all(
@@ -82,6 +89,34 @@ def _uses(machine: Machine, function: FunctionInfo) -> dict[str, list[ast.stmt |
     return found
 
 
+def _is_plain_attribute(machine: Machine, cls: ClassInfo, name: str) -> bool:
+    """Whether binding an attribute runs no code, and no method goes through all attributes of the object."""
+    for owner in machine.names.mro(cls):
+        if name in owner.methods or name in owner.overloads or name in owner.values or "__setattr__" in owner.methods:
+            return False
+        text = ast.unparse(owner.node)
+        if "vars(" in text or "__dict__" in text:
+            return False
+    return not any(name.startswith(part) or name.endswith(part) for part in _computed_parts(machine))
+
+
+def _computed_parts(machine: Machine) -> frozenset[str]:
+    """The fixed parts of the names that ``getattr`` is asked for by an f-string."""
+    known: frozenset[str] | None = machine.memo.get("computed parts")
+    if known is None:
+        known = machine.memo["computed parts"] = frozenset(
+            part.value
+            for module in machine.program.modules_with("getattr")
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"
+            for argument in node.args[1:2]
+            if isinstance(argument, ast.JoinedStr)
+            for part in argument.values
+            if isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value.strip("_")) > 1
+        )
+    return known
+
+
 def _never_loaded(machine: Machine, name: str) -> bool:
     key = ("never loaded", name)
     known: bool | None = machine.memo.get(key)
@@ -98,6 +133,8 @@ def _is_loaded(program: Program, name: str) -> bool:
                     return True
                 case ast.AugAssign(target=ast.Attribute(attr=attr)) if attr == name:
                     return True
-                case ast.Constant(value=str() as text) if text == name:
+                case ast.Constant(value=str() as text) if text == name or (
+                    len(text) < _LISTING and name in re.findall(r"\w+", text)
+                ):
                     return True
     return False
