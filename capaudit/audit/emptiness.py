@@ -75,22 +75,18 @@ def asked(
     machine: Machine, function: FunctionInfo, test: ast.expr, depth: int = _DEEPEST
 ) -> tuple[ast.expr, bool] | None:
     """What a test asks for a true element, itself or through what it calls, and the truth that tells of one."""
+    test = _unwrapped(test)
+    subject = _any_of(test)
+    if subject is not None:
+        return subject, True
     match test:
-        case ast.Call(func=ast.Name(id="bool" | "int"), args=[inner]):
-            return asked(machine, function, inner, depth)
-        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _VALUE_WRAPPERS:
-            return asked(machine, function, inner, depth)
-        case ast.Call(func=ast.Attribute(value=inner, attr="any"), args=[], keywords=[]):
-            return inner, True
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="any"), args=[inner]):
-            return inner, True
         case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=0)]):
             counted = _counted(left)
             return None if counted is None or type(operator) not in _NONE else (counted, _NONE[type(operator)])
-        case ast.Call(args=[ast.Name() | ast.Attribute() as subject], keywords=[]) if depth:
+        case ast.Call(args=[ast.Name() | ast.Attribute() as given], keywords=[]) if depth:
             truths = {_answers(machine, callee, depth - 1) for callee in once.callees(machine, function, test)}
             truth = truths.pop() if len(truths) == 1 else None
-            return None if truth is None else (subject, truth)
+            return None if truth is None else (given, truth)
         case _:
             return None
 
@@ -183,21 +179,37 @@ def _blocks(statement: ast.stmt) -> Iterable[list[ast.stmt]]:
 
 def _shows(test: ast.expr, subject: str, wanted: bool) -> bool:
     """Whether a test with the truth ``wanted`` says that some element of the subject is true."""
+    test = _unwrapped(test)
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return _shows(inner, subject, not wanted)
-        case ast.Call(func=ast.Name(id="bool" | "int"), args=[inner]):
-            return _shows(inner, subject, wanted)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="any"), args=[inner]):
-            return wanted and ast.unparse(inner) == subject
-        case ast.Call(func=ast.Attribute(value=inner, attr="any"), args=[], keywords=[]):
-            return wanted and ast.unparse(inner) == subject
-        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _VALUE_WRAPPERS:
-            return _shows(inner, subject, wanted)
         case ast.BoolOp(op=ast.And() | ast.Or() as operator, values=values):
             return isinstance(operator, ast.And) == wanted and any(_shows(value, subject, wanted) for value in values)
         case _:
-            return False
+            found = _any_of(test)
+            return wanted and found is not None and ast.unparse(found) == subject
+
+
+def _unwrapped(test: ast.expr) -> ast.expr:
+    """A test without what only fetches its answer: ``bool(...)``, ``.item()``."""
+    match test:
+        case ast.Call(func=ast.Name(id="bool" | "int"), args=[inner]):
+            return _unwrapped(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _VALUE_WRAPPERS:
+            return _unwrapped(inner)
+        case _:
+            return test
+
+
+def _any_of(test: ast.expr) -> ast.expr | None:
+    """What ``test`` asks whether any element of it is true."""
+    match test:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="any"), args=[inner]):
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="any"), args=[], keywords=[]):
+            return inner
+        case _:
+            return None
 
 
 def _binds(statement: ast.stmt, subject: str) -> bool:

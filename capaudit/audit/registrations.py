@@ -8,6 +8,7 @@ is not related to the boundary's own, but has a method of the entry's name, it i
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from capaudit.program import ClassInfo, FunctionInfo, Module
@@ -24,14 +25,20 @@ class Registrations:
 
     def __init__(self, machine: Machine, cls: ClassInfo, entry: str) -> None:
         self._machine = machine
+        self._cls = cls
+        self._entry = entry
         self._own = self._taken(cls)
-        self._foreign: dict[ClassInfo, None] = {}
-        if self._own:
-            for method in machine.program.methods_named(entry):
-                other = method.cls
-                if other is not None and not machine.names.are_related(cls, other):
-                    self._foreign.update(dict.fromkeys(self._taken(other)))
         self._known: dict[ClassInfo, bool] = {}
+
+    @cached_property
+    def _foreign(self) -> dict[ClassInfo, None]:
+        """What other classes with the entry's method take, looked for when a registration is first met."""
+        names = self._machine.names
+        found: dict[ClassInfo, None] = {}
+        for method in self._machine.program.methods_named(self._entry) if self._own else ():
+            if method.cls is not None and not names.are_related(self._cls, method.cls):
+                found.update(dict.fromkeys(self._taken(method.cls)))
+        return found
 
     def are_elsewhere(self, module: Module, call: ast.Call, owner: FunctionInfo | None) -> bool:
         """Whether a call stands in configurations that only others take."""
@@ -45,9 +52,11 @@ class Registrations:
         names = self._machine.names
         found: dict[ClassInfo, None] = {}
         init = names.method(cls, "__init__")
-        spec = init.node.args if init is not None else None
-        for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if spec is not None and init else ():
-            if parameter.arg in _PARAMETERS and parameter.annotation is not None and init is not None:
+        if init is None:
+            return ()
+        spec = init.node.args
+        for parameter in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+            if parameter.arg in _PARAMETERS and parameter.annotation is not None:
                 symbol = names.expression(init.module, parameter.annotation)
                 if isinstance(symbol, ClassInfo):
                     found[symbol] = None

@@ -94,8 +94,11 @@ def _is_plain_attribute(machine: Machine, cls: ClassInfo, name: str) -> bool:
     for owner in machine.names.mro(cls):
         if name in owner.methods or name in owner.overloads or name in owner.values or "__setattr__" in owner.methods:
             return False
-        text = ast.unparse(owner.node)
-        if "vars(" in text or "__dict__" in text:
+        if any(
+            (isinstance(node, ast.Name) and node.id == "vars")
+            or (isinstance(node, ast.Attribute) and node.attr == "__dict__")
+            for node in walk(owner.node)
+        ):
             return False
     return not any(name.startswith(part) or name.endswith(part) for part in _computed_parts(machine))
 
